@@ -1,0 +1,62 @@
+# The only recipes: people, hooks and CI use these. `make` prints them.
+# Every recipe that needs the environment depends on $(READY), which scripts/setup writes; the second call costs nothing.
+# ARGS passes options on: make test-unit ARGS="-k windows -x", make bench ARGS="--help".
+
+SHELL    := /bin/bash
+VENV     := .venv
+READY    := $(VENV)/.ready
+PY       := $(VENV)/bin/python
+ARGS     ?=
+
+# A Java that is not on PATH is remembered by scripts/setup. Read when a recipe runs: the file may be made by this very make.
+WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-unit test-spark check lint types layers bench wheel clean
+
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(READY)  ## set up .venv: Python packages, and a Java for Spark
+	@echo "Ready: try make demo, or make test."
+
+$(READY): pyproject.toml scripts/setup
+	@scripts/setup
+
+demo: $(READY)  ## run examples/demo.py
+	@$(WITH_JAVA) $(PY) examples/demo.py $(ARGS)
+
+test: $(READY)  ## all tests: first those without a JVM, then those with Spark
+	@$(WITH_JAVA) unit=0; spark=0; \
+	echo "== tests without a JVM"; $(PY) -m pytest -q -m "not spark" $(ARGS) || unit=$$?; \
+	echo "== tests with Spark";    $(PY) -m pytest -q -m spark $(ARGS) || spark=$$?; \
+	echo "== without a JVM: $$([ $$unit = 0 ] && echo passed || echo "FAILED (pytest exit code $$unit)")"; \
+	echo "== with Spark:    $$([ $$spark = 0 ] && echo passed || echo "FAILED (pytest exit code $$spark)")"; \
+	[ $$unit = 0 ] && [ $$spark = 0 ]
+
+test-unit: $(READY)  ## the tests that need no JVM (seconds)
+	@$(PY) -m pytest -q -m "not spark" $(ARGS)
+
+test-spark: $(READY)  ## the tests that start Spark
+	@$(WITH_JAVA) $(PY) -m pytest -q -m spark $(ARGS)
+
+check: lint types layers  ## lint + types + layers
+
+lint: $(READY)  ## ruff
+	@$(PY) -m ruff check .
+
+types: $(READY)  ## mypy, strict, on the package
+	@$(PY) -m mypy
+
+layers: $(READY)  ## import-linter: who may import whom
+	@$(VENV)/bin/lint-imports
+
+bench: $(READY)  ## measure: python -m bench
+	@$(WITH_JAVA) $(PY) -m bench $(ARGS)
+
+wheel: $(READY)  ## build dist/flott-*.whl
+	@$(PY) -m build --wheel --outdir dist
+
+clean:  ## remove .venv, caches and everything built
+	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
