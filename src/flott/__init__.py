@@ -1,0 +1,7 @@
+"""Flott: Apache Flink's programming model and guarantees in Python, running on Apache Spark.
+
+Only the version lives here; a program imports from ``flott.datastream`` and ``flott.common``, as it would from
+``pyflink``.
+"""
+
+__version__ = "0.1.0"

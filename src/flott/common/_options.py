@@ -1,0 +1,250 @@
+"""Every option Flott knows. The page of options in the documentation is made from ``ALL_OPTIONS``.
+
+Names are Flink's where Flink has the option; what is Flott's own begins with ``flott.`` or says so. Keys that begin
+with ``spark.`` are Spark's and pass through unread. Driver side.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from typing import Any, TypeVar
+
+from flott.common.config_options import ConfigOption, ConfigOptions
+from flott.common.configuration import Configuration
+from flott.errors import ConfigurationError
+
+T = TypeVar("T")
+
+_key = ConfigOptions.key
+_SECOND = 1000
+_MINUTE = 60 * _SECOND
+_HOUR = 60 * _MINUTE
+_MEGABYTE = 1024 * 1024
+
+# ------------------------------------------------------------------------------------------------------------ program
+
+PARALLELISM = (
+    _key("parallelism.default").int_type().no_default_value().at_least(1)
+    .with_description("How many subtasks an operator has that does not say so itself; unset: the number of cores.")
+)  # fmt: skip
+MAX_PARALLELISM = (
+    _key("pipeline.max-parallelism").int_type().default_value(128).at_least(1)
+    .with_description("The number of key groups, and so the highest parallelism the job's state can ever be used with.")
+)  # fmt: skip
+PIPELINE_NAME = (
+    _key("pipeline.name").string_type().no_default_value()
+    .with_description("The name of the job.")
+)  # fmt: skip
+OPERATOR_CHAINING = (
+    _key("pipeline.operator-chaining.enabled").boolean_type().default_value(True)
+    .with_fallback_keys("pipeline.operator-chaining")
+    .with_description("Whether operators joined by forward edges are fused into one loop.")
+)  # fmt: skip
+AUTO_GENERATE_UIDS = (
+    _key("pipeline.auto-generate-uids").boolean_type().default_value(True)
+    .with_description("Whether operators without a uid get one from the program's shape; if not, they are refused.")
+)  # fmt: skip
+AUTO_WATERMARK_INTERVAL = (
+    _key("pipeline.auto-watermark-interval").duration_type().default_value(200)
+    .with_description("Accepted for Flink's sake: Flott advances event time at the end of every epoch.")
+)  # fmt: skip
+OBJECT_REUSE = (
+    _key("pipeline.object-reuse").boolean_type().default_value(True)
+    .with_description("Accepted for Flink's sake: chained Python functions always hand on the object itself.")
+)  # fmt: skip
+GLOBAL_JOB_PARAMETERS = (
+    _key("pipeline.global-job-parameters").map_type().default_value({})
+    .with_description("Parameters that every function of the job can read.")
+)  # fmt: skip
+RUNTIME_MODE = (
+    _key("execution.runtime-mode").enum_type(("STREAMING", "BATCH", "AUTOMATIC")).default_value("STREAMING")
+    .with_description("Whether results are refined continually or given once; AUTOMATIC: BATCH if all input ends.")
+)  # fmt: skip
+TARGET = (
+    _key("execution.target").enum_type(("spark", "in-process")).default_value("spark")
+    .with_description("Where epochs run: as Spark jobs, or inside this very process for tests and debugging.")
+)  # fmt: skip
+
+# --------------------------------------------------------------------------------------- checkpoints, state, recovery
+
+CHECKPOINT_DIR = (
+    _key("execution.checkpointing.dir").string_type().no_default_value().with_fallback_keys("state.checkpoints.dir")
+    .with_description("The directory that holds the job's checkpoints.")
+)  # fmt: skip
+CHECKPOINT_INTERVAL = (
+    _key("execution.checkpointing.interval").duration_type().no_default_value().at_least(1)
+    .with_description("How often a checkpoint is taken; unset: as Flott sees fit, at most once per epoch.")
+)  # fmt: skip
+CHECKPOINTS_RETAINED = (
+    _key("execution.checkpointing.num-retained").int_type().default_value(1).at_least(1)
+    .with_fallback_keys("state.checkpoints.num-retained")
+    .with_description("How many completed checkpoints are kept.")
+)  # fmt: skip
+CHECKPOINT_RETENTION = (
+    _key("execution.checkpointing.externalized-checkpoint-retention")
+    .enum_type(("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"))
+    .default_value("DELETE_ON_CANCELLATION")
+    .with_description("What becomes of the last checkpoints when the job is cancelled.")
+)  # fmt: skip
+RECOVERY_PATH = (
+    _key("execution.state-recovery.path").string_type().no_default_value()
+    .with_fallback_keys("execution.savepoint.path")
+    .with_description("The savepoint or checkpoint the job starts from.")
+)  # fmt: skip
+RECOVER_FROM_LATEST = (
+    _key("execution.state-recovery.from-latest").boolean_type().default_value(False)
+    .with_description("Whether the job starts from the latest checkpoint in its own directory (Flott's own option).")
+)  # fmt: skip
+SAVEPOINT_DIR = (
+    _key("execution.checkpointing.savepoint-dir").string_type().no_default_value()
+    .with_fallback_keys("state.savepoints.dir")
+    .with_description("The directory for savepoints whose request names none.")
+)  # fmt: skip
+STATE_BACKEND = (
+    _key("state.backend.type").enum_type(("hashmap",)).default_value("hashmap").with_fallback_keys("state.backend")
+    .with_description("Where tasks keep their state while they run.")
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------------ restart
+
+RESTART_STRATEGY = (
+    _key("restart-strategy.type")
+    .enum_type(
+        ("none", "fixed-delay", "exponential-delay", "failure-rate"),
+        {"off": "none", "disable": "none", "false": "none", "fixeddelay": "fixed-delay",
+         "exponentialdelay": "exponential-delay", "failurerate": "failure-rate"},
+    )
+    .no_default_value().with_fallback_keys("restart-strategy")
+    .with_description(
+        "What happens when an epoch fails; unset: as in Flink, exponential-delay if the job takes checkpoints."
+    )
+)  # fmt: skip
+FIXED_DELAY_ATTEMPTS = (
+    _key("restart-strategy.fixed-delay.attempts").int_type().default_value(1).at_least(0)
+    .with_description("How many restarts there are before the job fails.")
+)  # fmt: skip
+FIXED_DELAY_DELAY = (
+    _key("restart-strategy.fixed-delay.delay").duration_type().default_value(_SECOND)
+    .with_description("The pause before every restart.")
+)  # fmt: skip
+EXPONENTIAL_INITIAL_BACKOFF = (
+    _key("restart-strategy.exponential-delay.initial-backoff").duration_type().default_value(_SECOND).at_least(1)
+    .with_description("The pause before the first restart.")
+)  # fmt: skip
+EXPONENTIAL_MAX_BACKOFF = (
+    _key("restart-strategy.exponential-delay.max-backoff").duration_type().default_value(_MINUTE).at_least(1)
+    .with_description("The longest pause before a restart.")
+)  # fmt: skip
+EXPONENTIAL_MULTIPLIER = (
+    _key("restart-strategy.exponential-delay.backoff-multiplier").double_type().default_value(1.5).at_least(1)
+    .with_description("By how much every pause is longer than the one before.")
+)  # fmt: skip
+EXPONENTIAL_RESET_THRESHOLD = (
+    _key("restart-strategy.exponential-delay.reset-backoff-threshold").duration_type().default_value(_HOUR).at_least(1)
+    .with_description("How long the job must run without a failure until the pause is the initial one again.")
+)  # fmt: skip
+EXPONENTIAL_JITTER = (
+    _key("restart-strategy.exponential-delay.jitter-factor").double_type().default_value(0.1).at_least(0)
+    .with_description("Which part of a pause is added or taken away at random.")
+)  # fmt: skip
+EXPONENTIAL_ATTEMPTS = (
+    _key("restart-strategy.exponential-delay.attempts-before-reset-backoff").int_type().default_value(2**31 - 1)
+    .at_least(0)
+    .with_description("How many restarts there are, before the pause is reset, until the job fails.")
+)  # fmt: skip
+FAILURE_RATE_MAX_FAILURES = (
+    _key("restart-strategy.failure-rate.max-failures-per-interval").int_type().default_value(1).at_least(0)
+    .with_description("How many failures within the interval are forgiven.")
+)  # fmt: skip
+FAILURE_RATE_INTERVAL = (
+    _key("restart-strategy.failure-rate.failure-rate-interval").duration_type().default_value(_MINUTE).at_least(1)
+    .with_description("The interval in which failures are counted.")
+)  # fmt: skip
+FAILURE_RATE_DELAY = (
+    _key("restart-strategy.failure-rate.delay").duration_type().default_value(_SECOND)
+    .with_description("The pause before every restart.")
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------------------------------- Flott's own
+
+EPOCH_TARGET_DURATION = (
+    _key("flott.epoch.target-duration").duration_type().default_value(_SECOND).at_least(1)
+    .with_description("How long an epoch should take; the next epoch's input is sized by it.")
+)  # fmt: skip
+EPOCH_MIN_INTERVAL = (
+    _key("flott.epoch.min-interval").duration_type().default_value(0)
+    .with_description("The shortest pause between the end of an epoch and the start of the next.")
+)  # fmt: skip
+EPOCH_MAX_RECORDS = (
+    _key("flott.epoch.max-records").int_type().default_value(4_000_000).at_least(1)
+    .with_description("The most records an epoch reads from all sources together.")
+)  # fmt: skip
+EPOCH_INITIAL_RECORDS = (
+    _key("flott.epoch.initial-records").int_type().default_value(20_000).at_least(1)
+    .with_description("How many records the first epoch reads, before anything was measured.")
+)  # fmt: skip
+EPOCH_POLL_INTERVAL = (
+    _key("flott.epoch.poll-interval").duration_type().default_value(50).at_least(1)
+    .with_description("How often an idle job asks its sources for new input.")
+)  # fmt: skip
+EXCHANGE_BUFFER_RECORDS = (
+    _key("flott.exchange.buffer-records").int_type().default_value(1024).at_least(1)
+    .with_description("How many records travel together in one buffer between two stages.")
+)  # fmt: skip
+EXCHANGE_MEMORY = (
+    _key("flott.exchange.memory").memory_type().default_value(256 * _MEGABYTE).at_least(1)
+    .with_description("How many bytes of input buffers a task holds before it spills to disk.")
+)  # fmt: skip
+STORAGE_SYNC = (
+    _key("flott.storage.sync").boolean_type().default_value(True)
+    .with_description("Whether durable files are forced to disk before they count as written.")
+)  # fmt: skip
+PROGRESS = (
+    _key("flott.progress").enum_type(("auto", "off", "live", "log")).default_value("auto")
+    .with_description("How a running job is shown: not at all, as a live line, as log lines; auto: live in a terminal.")
+)  # fmt: skip
+LOG_DIR = (
+    _key("flott.log.dir").string_type().no_default_value()
+    .with_description("The directory for log files; unset: none are written.")
+)  # fmt: skip
+
+ALL_OPTIONS: tuple[ConfigOption[Any], ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, ConfigOption)
+)
+
+_OPTIONS_BY_KEY = {key: option for option in ALL_OPTIONS for key in option.spellings()}
+
+
+#: Options of Flink's that a ported program may carry along and that change no result here.
+_WITHOUT_EFFECT = (
+    "python.", "pipeline.jars", "pipeline.classpaths", "taskmanager.", "jobmanager.", "rest.", "env.", "yarn.",
+    "kubernetes.", "execution.buffer-timeout", "execution.checkpointing.unaligned", "execution.checkpointing.timeout",
+    "execution.checkpointing.mode", "execution.checkpointing.min-pause", "execution.checkpointing.incremental",
+    "execution.checkpointing.max-concurrent-checkpoints", "execution.checkpointing.tolerable-failed-checkpoints",
+)  # fmt: skip
+
+_porting = logging.getLogger("flott.porting")
+
+
+def validate(configuration: Configuration) -> None:
+    """Refuses keys nobody reads and values nobody could read, before anything runs."""
+    for key, text in configuration.to_dict().items():
+        if key in _OPTIONS_BY_KEY:
+            _OPTIONS_BY_KEY[key].parse(text)
+        elif key.startswith(_WITHOUT_EFFECT):
+            _porting.warning("The option %s has no effect in Flott, which has no such part.", key)
+        elif not key.startswith("spark."):
+            raise ConfigurationError(f"Unknown option {key!r}{_suggestion(key)}")
+
+
+def read(configuration: Configuration, option: ConfigOption[T]) -> T:
+    """The typed value of an option, or its default: durations in milliseconds, sizes in bytes."""
+    return configuration.get(option)
+
+
+def _suggestion(key: str) -> str:
+    nearest = difflib.get_close_matches(key, _OPTIONS_BY_KEY, n=1)
+    if nearest:
+        return f": did you mean {_OPTIONS_BY_KEY[nearest[0]].key!r}?"
+    return ": remove it; Spark's own options begin with 'spark.'."

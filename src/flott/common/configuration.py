@@ -1,0 +1,142 @@
+"""Settings as keys and texts. Driver side; what the keys mean is written in ``_options``."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Set
+from typing import Any, TypeVar
+
+from flott.common._value_types import BOOLEAN, FLOAT, INTEGER, LIST, ValueType, to_text
+from flott.common.config_options import ConfigOption
+from flott.errors import ConfigurationError
+
+__all__ = ["Configuration"]
+
+T = TypeVar("T")
+
+
+class Configuration:
+    """Keys and values. Values are kept as text, so that every reader sees what a configuration file would say.
+
+    >>> configuration = Configuration.of({"parallelism.default": 4})
+    >>> configuration.get_integer("parallelism.default", 1)
+    4
+    """
+
+    def __init__(self, other: Configuration | None = None):
+        self._values: dict[str, str] = {} if other is None else dict(other._values)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Configuration:
+        """From any mapping; numbers, booleans, durations and lists are welcome as they are."""
+        configuration = cls()
+        for key, value in values.items():
+            configuration._set(key, value)
+        return configuration
+
+    @classmethod
+    def from_dict(cls, map: Mapping[str, Any]) -> Configuration:  # PyFlink's parameter name, which hides a builtin
+        """The same as ``of``, under PyFlink's name."""
+        return cls.of(map)
+
+    def get(self, option: ConfigOption[T], default: T | None = None) -> T:
+        """The typed value of an option: set here, under an older key, ``default``, or the option's own default."""
+        for key in option.spellings():
+            if key in self._values:
+                return option.parse(self._values[key])
+        return option.default if default is None else default
+
+    def set(self, option: ConfigOption[Any], value: Any) -> Configuration:
+        """Sets an option; the value is checked at once."""
+        checked = Configuration()._set(option.key, value)
+        checked.get(option)
+        return self.add_all(checked)
+
+    def _set(self, key: str, value: Any) -> Configuration:
+        if not isinstance(key, str):
+            raise ConfigurationError(f"A configuration key is a text, found {key!r}.")
+        try:
+            self._values[key] = to_text(value)
+        except ValueError as error:
+            raise ConfigurationError(f"Option {key}: {error}. Give a text, a number, a duration or a list.") from None
+        return self
+
+    def _get(self, key: str, value_type: ValueType[T], default: T) -> T:
+        return self.get(ConfigOption(key, value_type, default))
+
+    def get_string(self, key: str, default_value: str) -> str:
+        return self._values.get(key, default_value)
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        return self._set(key, value)
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        return self._get(key, INTEGER, default_value)
+
+    def set_integer(self, key: str, value: int) -> Configuration:
+        return self._set(key, value)
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        return self._get(key, BOOLEAN, default_value)
+
+    def set_boolean(self, key: str, value: bool) -> Configuration:
+        return self._set(key, value)
+
+    def get_float(self, key: str, default_value: float) -> float:
+        return self._get(key, FLOAT, float(default_value))
+
+    def set_float(self, key: str, value: float) -> Configuration:
+        return self._set(key, float(value))
+
+    def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        text = self._values.get(key)
+        return default_value if text is None else bytearray(base64.b64decode(text))
+
+    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+        return self._set(key, base64.b64encode(value).decode("ascii"))
+
+    @staticmethod
+    def parse_list_value(value: str) -> list[str]:
+        """Reads ``a;b`` and ``[a, b]``."""
+        return LIST.parse(value) if value else []
+
+    def key_set(self) -> Set[str]:
+        return set(self._values)
+
+    def contains_key(self, key: str) -> bool:
+        return key in self._values
+
+    def contains(self, option: ConfigOption[Any]) -> bool:
+        """Whether the option is set, under its key or an older one."""
+        return any(key in self._values for key in option.spellings())
+
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+        """Takes over all entries of ``other``, each key behind ``prefix``."""
+        for key, value in other._values.items():
+            self._values[(prefix or "") + key] = value
+        return self
+
+    def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
+        target_dict.update(self._values)
+
+    def to_dict(self) -> dict[str, str]:
+        return dict(self._values)
+
+    def remove_config(self, key: str) -> bool:
+        """Removes the key; whether it was there."""
+        return self._values.pop(key, None) is not None
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, Configuration) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __deepcopy__(self, memodict: dict[int, Any]) -> Configuration:
+        return Configuration(self)
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{key}={value}" for key, value in sorted(self._values.items())) + "}"
+
+    def __repr__(self) -> str:
+        return f"Configuration({self})"

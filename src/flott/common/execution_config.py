@@ -1,0 +1,100 @@
+"""The settings of a program that have methods of their own. Driver side.
+
+``ExecutionConfig`` holds nothing: it reads and writes the ``Configuration`` it was made with, so there is one truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flott.common import _options as options
+from flott.common.configuration import Configuration
+from flott.common.time import Duration
+
+__all__ = ["ExecutionConfig"]
+
+
+class ExecutionConfig:
+    """Parallelism, uids and parameters of a program.
+
+    >>> ExecutionConfig(Configuration()).set_parallelism(4).get_parallelism()
+    4
+    """
+
+    #: Reported, and accepted, in place of a parallelism: as many subtasks as there are cores.
+    PARALLELISM_DEFAULT = -1
+    #: Accepted in place of a parallelism: leave it as it is.
+    PARALLELISM_UNKNOWN = -2
+
+    def __init__(self, configuration: Configuration | None = None):
+        self._configuration = Configuration() if configuration is None else configuration
+
+    def get_parallelism(self) -> int:
+        parallelism = options.read(self._configuration, options.PARALLELISM)
+        return self.PARALLELISM_DEFAULT if parallelism is None else parallelism
+
+    def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        if parallelism == self.PARALLELISM_DEFAULT:
+            self._configuration.remove_config(options.PARALLELISM.key)
+        elif parallelism != self.PARALLELISM_UNKNOWN:
+            self._configuration.set(options.PARALLELISM, parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The number of key groups: the limit for every later rescaling."""
+        return options.read(self._configuration, options.MAX_PARALLELISM)
+
+    def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+        self._configuration.set(options.MAX_PARALLELISM, max_parallelism)
+        return self
+
+    def get_auto_watermark_interval(self) -> int:
+        """In milliseconds. Flott advances event time once per epoch, whatever this says."""
+        return options.read(self._configuration, options.AUTO_WATERMARK_INTERVAL)
+
+    def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
+        self._configuration.set(options.AUTO_WATERMARK_INTERVAL, Duration.of_millis(interval))
+        return self
+
+    def enable_auto_generated_uids(self) -> ExecutionConfig:
+        self._configuration.set(options.AUTO_GENERATE_UIDS, True)
+        return self
+
+    def disable_auto_generated_uids(self) -> ExecutionConfig:
+        """Refuses programs with an operator that has no uid: advisable wherever savepoints matter."""
+        self._configuration.set(options.AUTO_GENERATE_UIDS, False)
+        return self
+
+    def has_auto_generated_uids_enabled(self) -> bool:
+        return options.read(self._configuration, options.AUTO_GENERATE_UIDS)
+
+    def enable_object_reuse(self) -> ExecutionConfig:
+        """Changes nothing: chained Python functions always hand on the object itself."""
+        self._configuration.set(options.OBJECT_REUSE, True)
+        return self
+
+    def disable_object_reuse(self) -> ExecutionConfig:
+        """Changes nothing: a function must not keep and change a record it has passed on."""
+        self._configuration.set(options.OBJECT_REUSE, False)
+        return self
+
+    def is_object_reuse_enabled(self) -> bool:
+        return options.read(self._configuration, options.OBJECT_REUSE)
+
+    def get_global_job_parameters(self) -> dict[str, str]:
+        return options.read(self._configuration, options.GLOBAL_JOB_PARAMETERS).copy()
+
+    def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
+        """Parameters that every function can read; the values become text."""
+        self._configuration.set(options.GLOBAL_JOB_PARAMETERS, global_job_parameters_dict)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return self._configuration == other._configuration if isinstance(other, ExecutionConfig) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._configuration)
+
+    def __repr__(self) -> str:
+        return f"ExecutionConfig({self._configuration})"

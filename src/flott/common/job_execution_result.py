@@ -1,0 +1,42 @@
+"""What ``execute()`` returns when a job has finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flott.common.job_id import JobID
+
+__all__ = ["JobExecutionResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobExecutionResult:
+    """The id of the job, how long it ran, and its accumulators."""
+
+    job_id: JobID
+    net_runtime_ms: int
+    accumulators: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def get_job_id(self) -> JobID:
+        return self.job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds between the start of the first epoch and the end of the last."""
+        return self.net_runtime_ms
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """The value of one accumulator, None if the job had none of this name."""
+        return self.accumulators.get(accumulator_name)
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        return dict(self.accumulators)
+
+    def __str__(self) -> str:
+        lines = ["Program execution finished", f"Job with JobID {self.job_id} has finished."]
+        lines.append(f"Job Runtime: {self.net_runtime_ms} ms")
+        if self.accumulators:
+            lines.append("Accumulator Results:")
+            lines.extend(f"- {name}: {value}" for name, value in sorted(self.accumulators.items()))
+        return "\n".join(lines)

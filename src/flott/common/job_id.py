@@ -1,0 +1,33 @@
+"""The identity of a job: sixteen bytes, written as 32 hexadecimal digits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from flott.errors import ConfigurationError
+
+__all__ = ["JobID"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobID:
+    """Names one job for its whole life, through restarts and recoveries.
+
+    >>> str(JobID.from_bytes(bytes(16)))
+    '00000000000000000000000000000000'
+    """
+
+    hex: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[0-9a-f]{32}", str(self.hex)):
+            raise ConfigurationError(f"A job id is 32 hexadecimal digits in lower case, found {self.hex!r}.")
+
+    @staticmethod
+    def from_bytes(random_bytes: bytes) -> JobID:
+        """From sixteen bytes. The caller brings the randomness: nothing in this package makes any."""
+        return JobID(random_bytes.hex())
+
+    def __str__(self) -> str:
+        return self.hex

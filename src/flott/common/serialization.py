@@ -1,0 +1,152 @@
+"""How records become bytes and bytes records, at the border to files, queues and sockets. Runs in tasks.
+
+    SerializationSchema ──┬── SimpleStringSchema ──┬── DeserializationSchema
+                          ├── ByteArraySchema ─────┘
+                          └── RowFieldExtractorSchema
+    Encoder                  a record with its separator, for files that are written record by record
+
+All of them are plain picklable objects.
+"""
+
+from __future__ import annotations
+
+import codecs
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from flott.common.typeinfo._basic import BasicTypeInfo
+from flott.common.typeinfo._collections import PrimitiveArrayTypeInfo
+from flott.common.typeinfo._type_information import TypeInformation
+from flott.common.types import Row
+from flott.errors import ProgramError, TypeMismatchError
+
+__all__ = [
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
+
+
+class SerializationSchema(ABC):
+    """Turns a record into the bytes of a message."""
+
+    @abstractmethod
+    def serialize(self, element: Any) -> bytes:
+        """The bytes of one record."""
+
+
+class DeserializationSchema(ABC):
+    """Turns the bytes of a message into a record."""
+
+    @abstractmethod
+    def deserialize(self, message: bytes) -> Any:
+        """The record in one message."""
+
+    @abstractmethod
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the records."""
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        """Whether this record says that none will follow."""
+        return False
+
+
+@dataclass(frozen=True)
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    """Text in some character set.
+
+    >>> SimpleStringSchema().serialize("ä")
+    b'\\xc3\\xa4'
+    """
+
+    charset: str = "UTF-8"
+
+    def __post_init__(self) -> None:
+        _check_charset(self.charset)
+
+    def serialize(self, element: Any) -> bytes:
+        if not isinstance(element, str):
+            raise TypeMismatchError(
+                f"SimpleStringSchema writes str, found {element!r} of type {type(element).__name__}: map it first."
+            )
+        return element.encode(self.charset)
+
+    def deserialize(self, message: bytes) -> str:
+        return message.decode(self.charset)
+
+    def get_produced_type(self) -> TypeInformation:
+        return BasicTypeInfo.STRING_TYPE_INFO()
+
+
+@dataclass(frozen=True)
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes as they are."""
+
+    def serialize(self, element: Any) -> bytes:
+        if not isinstance(element, (bytes, bytearray)):
+            raise TypeMismatchError(
+                f"ByteArraySchema writes bytes, found {element!r} of type {type(element).__name__}."
+            )
+        return bytes(element)
+
+    def deserialize(self, message: bytes) -> bytes:
+        return message
+
+    def get_produced_type(self) -> TypeInformation:
+        return PrimitiveArrayTypeInfo(BasicTypeInfo.BYTE_TYPE_INFO())
+
+
+@dataclass(frozen=True)
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of a row, which must hold bytes: the key of a Kafka record, for example."""
+
+    field_index: int
+
+    def __post_init__(self) -> None:
+        if self.field_index < 0:
+            raise ProgramError(f"A field index is not negative, found {self.field_index}.")
+
+    def serialize(self, element: Any) -> bytes:
+        if not isinstance(element, (Row, tuple)) or self.field_index >= len(element):
+            raise TypeMismatchError(f"Expected a Row with a field {self.field_index}, found {element!r}.")
+        value = element[self.field_index]
+        if not isinstance(value, (bytes, bytearray)):
+            raise TypeMismatchError(f"Field {self.field_index} must hold bytes, found {value!r}.")
+        return bytes(value)
+
+
+class Encoder(ABC):
+    """Writes records to a file one after the other."""
+
+    @abstractmethod
+    def encode(self, element: Any) -> bytes:
+        """The bytes of one record, with whatever separates it from the next."""
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """``str()`` of the record and a newline."""
+        return SimpleStringEncoder(charset_name)
+
+
+@dataclass(frozen=True)
+class SimpleStringEncoder(Encoder):
+    """One line of text per record."""
+
+    charset_name: str = "UTF-8"
+
+    def __post_init__(self) -> None:
+        _check_charset(self.charset_name)
+
+    def encode(self, element: Any) -> bytes:
+        return f"{element}\n".encode(self.charset_name)
+
+
+def _check_charset(charset: str) -> None:
+    try:
+        codecs.lookup(charset)
+    except LookupError:
+        raise ProgramError(f"Unknown character set {charset!r}: use a name Python knows, such as 'UTF-8'.") from None

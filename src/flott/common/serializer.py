@@ -1,0 +1,32 @@
+"""A program's own serializer for a type: an interface, used in tasks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from io import BytesIO
+from typing import Generic, TypeVar
+
+__all__ = ["TypeSerializer"]
+
+T = TypeVar("T")
+
+
+class TypeSerializer(ABC, Generic[T]):
+    """Writes values of one type to a stream and reads them back. Two of one class with equal attributes are equal."""
+
+    @abstractmethod
+    def serialize(self, element: T, stream: BytesIO) -> None:
+        """Appends one value to the stream."""
+
+    @abstractmethod
+    def deserialize(self, stream: BytesIO) -> T:
+        """Reads one value from where the stream stands."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

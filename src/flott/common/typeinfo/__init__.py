@@ -1,0 +1,44 @@
+"""Types of records and state, at PyFlink's path. Re-exports only."""
+
+from flott.common.typeinfo._basic import (
+    BasicType,
+    BasicTypeInfo,
+    DateTypeInfo,
+    LocalTimeTypeInfo,
+    PickledBytesTypeInfo,
+    SqlTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
+from flott.common.typeinfo._collections import (
+    BasicArrayTypeInfo,
+    ExternalTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+)
+from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
+from flott.common.typeinfo._type_information import TypeInformation
+from flott.common.typeinfo._types import Types
+
+__all__ = [
+    "BasicArrayTypeInfo",
+    "BasicType",
+    "BasicTypeInfo",
+    "DateTypeInfo",
+    "ExternalTypeInfo",
+    "ListTypeInfo",
+    "LocalTimeTypeInfo",
+    "MapTypeInfo",
+    "ObjectArrayTypeInfo",
+    "PickledBytesTypeInfo",
+    "PrimitiveArrayTypeInfo",
+    "RowTypeInfo",
+    "SqlTimeTypeInfo",
+    "TimeTypeInfo",
+    "TimestampTypeInfo",
+    "TupleTypeInfo",
+    "TypeInformation",
+    "Types",
+]
