@@ -1,0 +1,357 @@
+"""``DataStream`` and ``DataStreamSink``: each method adds one transformation to the environment's program. Driver side.
+
+Nothing runs here. A stream is the environment, the id of a transformation, and the type declared for its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+from flott.common.execution_config import ExecutionConfig
+from flott.common.typeinfo._composite import TupleTypeInfo
+from flott.common.typeinfo._type_information import TypeInformation
+from flott.common.typeinfo._types import Types
+from flott.common.watermark_strategy import WatermarkStrategy
+from flott.datastream._collect import CloseableIterator, Handover
+from flott.datastream._field_functions import Projection, as_selector
+from flott.datastream._ignored_settings import without_effect
+from flott.datastream._step_settings import ProgramStep, is_integer, own_name
+from flott.datastream.connectors.base import Sink
+from flott.datastream.connectors.collect import CollectSink
+from flott.datastream.connectors.print import PrintSink
+from flott.datastream.functions._basic import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+)
+from flott.datastream.functions._callables import validate_function
+from flott.datastream.functions._legacy import SinkFunction
+from flott.datastream.functions._process import ProcessFunction
+from flott.datastream.output_tag import OutputTag
+from flott.errors import ProgramError
+from flott.graph import partitioning, specs
+from flott.graph.transformations import Chaining, Operation, Partition, SideOutput, TransformationId, Union
+
+if TYPE_CHECKING:
+    from flott.datastream._connected_streams import ConnectedStreams
+    from flott.datastream._keyed_stream import KeyedStream
+    from flott.datastream.state import MapStateDescriptor
+    from flott.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+T = TypeVar("T")
+U = TypeVar("U")
+KEY = TypeVar("KEY")
+OUT = TypeVar("OUT")
+
+
+class DataStream(ProgramStep, Generic[T]):
+    """A stream of records of one type, as a step of a program that has not run yet.
+
+    >>> from flott.datastream import StreamExecutionEnvironment
+    >>> env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+    >>> sink = env.from_collection([1, 2, 3]).map(str).name("to text").print()
+    >>> print(env.get_job_graph().vertices[0].name)
+    Source: Collection Source -> to text -> Sink: Print
+    """
+
+    def __init__(
+        self,
+        environment: StreamExecutionEnvironment,
+        ident: TransformationId,
+        type_info: TypeInformation | None = None,
+    ):
+        super().__init__(environment, ident)
+        self._type = type_info
+
+    # ------------------------------------------------------------------------------------------ what the stream is
+
+    def get_name(self) -> str:
+        """The name of the operator that makes the stream."""
+        return own_name(self._operator("get_name"))
+
+    def get_type(self) -> TypeInformation:
+        """The declared type of the records; without a declaration, any picklable object."""
+        return Types.PICKLED_BYTE_ARRAY() if self._type is None else self._type
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment whose program the stream belongs to."""
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The settings of the program."""
+        return self._environment.get_config()
+
+    # ------------------------------------------------------------------------------------- settings only streams have
+
+    def force_non_parallel(self) -> Self:
+        """One subtask, now and for ever."""
+        self._operator("force_non_parallel")
+        return self._refine(parallelism=1, max_parallelism=1)
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Accepted for ported programs."""
+        self._operator("set_buffer_timeout")
+        without_effect(f"set_buffer_timeout({timeout_millis})", "records wait for nothing but the end of their epoch")
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Do not fuse the operator with the one before it."""
+        self._operator("start_new_chain")
+        return self._refine(chaining=Chaining.HEAD)
+
+    # -------------------------------------------------------------------------------------------------- transformations
+
+    def map(
+        self, func: MapFunction[T, OUT] | Callable[[T], OUT], output_type: TypeInformation | None = None
+    ) -> DataStream[OUT]:
+        """One record for each record."""
+        validate_function(func, MapFunction, "map")
+        return self._apply("Map", specs.MapSpec(func), output_type)
+
+    def flat_map(
+        self,
+        func: FlatMapFunction[T, OUT] | Callable[[T], Iterable[OUT]],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]:
+        """Any number of records for each record."""
+        validate_function(func, FlatMapFunction, "flat_map")
+        return self._apply("Flat Map", specs.FlatMapSpec(func), output_type)
+
+    def filter(self, func: FilterFunction[T] | Callable[[T], bool]) -> DataStream[T]:
+        """The records for which the function is true."""
+        validate_function(func, FilterFunction, "filter")
+        return self._apply("Filter", specs.FilterSpec(func))._typed(self._type)
+
+    def process(self, func: ProcessFunction[T, OUT], output_type: TypeInformation | None = None) -> DataStream[OUT]:
+        """Any number of records for each record; the function knows timestamps and has side outputs."""
+        validate_function(func, ProcessFunction, "process")
+        return self._apply("Process", specs.ProcessSpec(func), output_type)
+
+    def project(self, *field_indexes: int) -> DataStream[tuple[Any, ...]]:
+        """Some fields of each tuple, in the given order."""
+        return self._apply("Projection", specs.MapSpec(Projection(*field_indexes)), self._projected(field_indexes), ())
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
+        """Give the records new timestamps, and event time a new progress, from here on."""
+        spec = specs.TimestampsSpec(check_strategy(watermark_strategy, "assign_timestamps_and_watermarks"))
+        return self._apply("Timestamps/Watermarks", spec, keys=())._typed(self._type)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream[Any]:
+        """The records that the operator emits under the tag."""
+        self._operator("get_side_output")
+        if not isinstance(output_tag, OutputTag):
+            raise ProgramError(f'get_side_output() takes an OutputTag such as OutputTag("late"), found {output_tag!r}.')
+        made = self._environment._program.add("get_side_output", SideOutput(output_tag.tag_id), (self._id,))
+        return DataStream(self._environment, made.id, output_tag.type_info)
+
+    # ---------------------------------------------------------------------------------------------- joining streams
+
+    def union(self, *streams: DataStream[T]) -> DataStream[T]:
+        """The records of all the streams, as one."""
+        for stream in streams:
+            self._check_other(stream, "union")
+        inputs = (self._id, *(stream._id for stream in streams))
+        made = self._environment._program.add("union", Union(), inputs)
+        return DataStream(self._environment, made.id, self._type)
+
+    def connect(self, ds: DataStream[U]) -> ConnectedStreams[T, U]:
+        """Both streams as the two inputs of one function, each keeping its own type."""
+        from flott.datastream._connected_streams import ConnectedStreams  # it imports this module
+
+        self._check_other(ds, "connect")
+        return ConnectedStreams(self, ds)
+
+    def key_by(
+        self,
+        key_selector: KeySelector[T, KEY] | Callable[[T], KEY] | int | str,
+        key_type: TypeInformation | None = None,
+    ) -> KeyedStream[T, KEY]:
+        """Divide the stream by key; what comes next has state and timers for each key.
+
+        The key may be given by a function, or as the position or name of a field.
+        """
+        from flott.datastream._keyed_stream import KeyedStream  # it imports this module
+
+        key = specs.KeySpec(as_selector(key_selector, "key_by"), check_type(key_type, "key_by"))
+        made = self._environment._program.add("key_by", Partition(partitioning.Hash(key)), (self._id,))
+        return KeyedStream(self, made.id, key)
+
+    # ------------------------------------------------------------------------------------ distribution over subtasks
+
+    def shuffle(self) -> DataStream[T]:
+        """Send each record to a random subtask of what comes next."""
+        return self._redistribute("shuffle", partitioning.Shuffle())
+
+    def rebalance(self) -> DataStream[T]:
+        """Deal the records out to all subtasks of what comes next, one after the other."""
+        return self._redistribute("rebalance", partitioning.Rebalance())
+
+    def rescale(self) -> DataStream[T]:
+        """Deal the records out to the nearest subtasks of what comes next."""
+        return self._redistribute("rescale", partitioning.Rescale())
+
+    def forward(self) -> DataStream[T]:
+        """Send the records of each subtask to the same subtask of what comes next."""
+        return self._redistribute("forward", partitioning.Forward())
+
+    def global_(self) -> DataStream[T]:
+        """Send everything to the first subtask of what comes next. Flink's ``global()``; PyFlink has none."""
+        return self._redistribute("global_", partitioning.Global())
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream[T]:
+        """Send every record to every subtask of what comes next."""
+        if broadcast_state_descriptor is not None:
+            raise ProgramError(
+                "broadcast() with state descriptors makes a broadcast state, which is not in this release of Flott."
+                " Call broadcast() without arguments and connect() the result, or key both streams."
+            )
+        return self._redistribute("broadcast", partitioning.Broadcast())
+
+    def partition_custom(
+        self,
+        partitioner: Partitioner[KEY] | Callable[[KEY, int], int],
+        key_selector: KeySelector[T, KEY] | Callable[[T], KEY] | int | str,
+    ) -> DataStream[T]:
+        """Send each record to the subtask that the partitioner chooses for its key."""
+        validate_function(partitioner, Partitioner, "partition_custom")
+        selector = as_selector(key_selector, "partition_custom")
+        return self._redistribute("partition_custom", partitioning.Custom(partitioner, selector))
+
+    # -------------------------------------------------------------------------------------------------------- the end
+
+    def sink_to(self, sink: Sink[T]) -> DataStreamSink:
+        """Write the records to a sink."""
+        if not isinstance(sink, Sink):
+            raise ProgramError(
+                f"sink_to() takes a Sink, found {sink!r} of type {type(sink).__name__}. Use one of"
+                " flott.datastream.connectors, or extend flott.datastream.connectors.base.Sink."
+            )
+        name = f"Sink: {type(sink).__name__.removesuffix('Sink') or 'Writer'}"
+        made = self._environment._program.add(name, Operation(specs.SinkSpec(sink)), (self._id,))
+        return DataStreamSink(self._environment, made.id)
+
+    def add_sink(self, sink_func: Sink[T]) -> DataStreamSink:
+        """Write the records to a sink. Flink's older name of :meth:`sink_to`."""
+        if isinstance(sink_func, SinkFunction):
+            raise ProgramError(
+                f"add_sink() found the SinkFunction {type(sink_func).__name__}; in PyFlink these wrap Java objects,"
+                " which Flott does not run. Extend flott.datastream.connectors.base.Sink, or use one of"
+                " flott.datastream.connectors."
+            )
+        return self.sink_to(sink_func)
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print the records where the program was started, each behind its subtask's number."""
+        return self.sink_to(PrintSink(sink_identifier or ""))
+
+    @overload
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: None = None
+    ) -> CloseableIterator[T]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[T]: ...
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[T]: ...
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator[T] | list[T]:
+        """Run the program, with all sinks it has, and bring the records of this stream here as they are computed.
+
+        With a limit: the first records, at most so many; the job is cancelled once they are there.
+        """
+        if limit is not None and not (is_integer(limit) and limit >= 1):
+            raise ProgramError(f"The limit of execute_and_collect() is a whole number of at least 1, found {limit!r}.")
+        results = self._start_collecting(job_execution_name)
+        if limit is None:
+            return results
+        with results:
+            return list(islice(results, limit))
+
+    # ---------------------------------------------------------------------------------------------------------- inside
+
+    def _start_collecting(self, job_name: str | None) -> CloseableIterator[T]:
+        handover: Handover[T] = Handover()
+        sink = self.sink_to(CollectSink(handover.put))
+        try:
+            client = self._environment.execute_async(job_name)
+        except BaseException:
+            self._environment._program.discard(sink._id)  # a later execute() must not collect for nobody
+            raise
+        return CloseableIterator(handover, client)
+
+    def _keys(self) -> tuple[specs.KeySpec | None, ...]:
+        """How an operator that reads this stream finds its key."""
+        return ()
+
+    def _apply(
+        self,
+        name: str,
+        spec: specs.OperatorSpec,
+        output_type: TypeInformation | None = None,
+        keys: tuple[specs.KeySpec | None, ...] | None = None,
+    ) -> DataStream[Any]:
+        """Add an operator that reads this stream."""
+        operation = Operation(spec, self._keys() if keys is None else keys, check_type(output_type, name))
+        made = self._environment._program.add(name, operation, (self._id,))
+        return DataStream(self._environment, made.id, output_type)
+
+    def _typed(self, type_info: TypeInformation | None) -> Self:
+        """The same stream, known to have records of this type; nothing is checked at run time."""
+        self._type = type_info
+        return self
+
+    def _redistribute(self, method: str, how: partitioning.Partitioning) -> DataStream[T]:
+        made = self._environment._program.add(method, Partition(how), (self._id,))
+        return DataStream(self._environment, made.id, self._type)
+
+    def _projected(self, indexes: tuple[int, ...]) -> TypeInformation | None:
+        if not indexes or not all(is_integer(index) and index >= 0 for index in indexes):
+            raise ProgramError(f"project() takes the positions of fields, counted from 0, found {indexes}.")
+        if self._type is None:
+            return None
+        if not isinstance(self._type, TupleTypeInfo):
+            raise ProgramError(f"project() works on tuples, found a stream of {self._type!r}. Use map() instead.")
+        types = self._type.get_field_types()
+        if max(indexes) >= len(types):
+            raise ProgramError(f"project{indexes} found no field {max(indexes)} in {self._type!r}, counted from 0.")
+        return Types.TUPLE([types[index] for index in indexes])
+
+    def _check_other(self, other: object, method: str) -> None:
+        if not isinstance(other, DataStream):
+            raise ProgramError(f"{method}() takes streams, found {other!r} of type {type(other).__name__}.")
+        if other._environment is not self._environment:
+            raise ProgramError(
+                f"{method}() joins streams of one environment, found one of another. Call get_execution_environment()"
+                " once, and make all streams of the program from what it returns."
+            )
+
+
+class DataStreamSink(ProgramStep):
+    """The end of a stream. It can be named and configured like an operator."""
+
+
+def check_type(type_info: object, where: str) -> TypeInformation | None:
+    """Refuse what is not a declared type."""
+    if type_info is None or isinstance(type_info, TypeInformation):
+        return type_info
+    raise ProgramError(f"{where}: a type is one of flott.common.Types, such as Types.STRING(), found {type_info!r}.")
+
+
+def check_strategy(strategy: object, method: str) -> WatermarkStrategy:
+    """Refuse what is not a watermark strategy."""
+    if isinstance(strategy, WatermarkStrategy):
+        return strategy
+    raise ProgramError(
+        f"{method}() takes a WatermarkStrategy, such as WatermarkStrategy.no_watermarks(), found {strategy!r}."
+    )

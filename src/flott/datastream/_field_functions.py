@@ -1,0 +1,83 @@
+"""Functions over fields of a record that the API makes itself: ``key_by(0)``, ``key_by("name")``, ``project(2, 0)``.
+
+They travel to tasks and run per record, so they are small, picklable classes and not closures.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from flott.datastream.functions._aggregations import _field_of
+from flott.datastream.functions._basic import KeySelector
+from flott.datastream.functions._callables import validate_function
+
+
+def as_selector(key_selector: object, method: str) -> Callable[[Any], Any]:
+    """A checked key selector; a position or a field name stands for the field."""
+    if isinstance(key_selector, int) and not isinstance(key_selector, bool):
+        return operator.itemgetter(key_selector)  # runs in C, and can be pickled
+    if isinstance(key_selector, str):
+        return NamedField(key_selector, method)
+    validate_function(key_selector, KeySelector, method)
+    return key_selector  # type: ignore[return-value]  # checked above: a KeySelector or a callable
+
+
+class NamedField:
+    """Reads one field by name, of whatever the records are: it is found out from the first one.
+
+    >>> NamedField("city", "key_by")({"city": "Berlin"})
+    'Berlin'
+    """
+
+    __slots__ = ("_get", "method", "name")
+
+    def __init__(self, name: str, method: str):
+        self.name = name
+        self.method = method
+        self._get: Callable[[Any], Any] | None = None
+
+    def __call__(self, value: Any) -> Any:
+        if self._get is None:
+            self._get = _field_of(value, self.name, self.method).get
+        return self._get(value)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            (self.name, self.method) == (other.name, other.method) if isinstance(other, NamedField) else NotImplemented
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.method))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NamedField, (self.name, self.method)  # each task finds out anew
+
+    def __repr__(self) -> str:
+        return f"NamedField({self.name!r})"
+
+
+class Projection:
+    """Some fields of a record as a tuple, in the given order.
+
+    >>> Projection(2, 0)(("a", "b", "c"))
+    ('c', 'a')
+    """
+
+    __slots__ = ("indexes",)
+
+    def __init__(self, *indexes: int):
+        self.indexes = indexes
+
+    def __call__(self, value: Any) -> tuple[Any, ...]:
+        return tuple([value[index] for index in self.indexes])
+
+    def __eq__(self, other: object) -> bool:
+        return self.indexes == other.indexes if isinstance(other, Projection) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.indexes)
+
+    def __repr__(self) -> str:
+        return f"Projection{self.indexes}"

@@ -1,0 +1,187 @@
+"""Checkpoint settings: PyFlink's setters over a :class:`~flott.common.configuration.Configuration`.
+
+What Flott acts upon is written to the configuration, under Flink's key. What has no meaning here is remembered in this
+object only, so that its getter answers and nobody downstream meets an option they do not know; one line on the logger
+``flott.porting`` says that it has no effect. ``flott.common._options`` decides which is which. Driver side.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, TypeVar
+
+from flott.common._options import ALL_OPTIONS, CHECKPOINT_INTERVAL, CHECKPOINT_RETENTION
+from flott.common.config_options import ConfigOption, ConfigOptions
+from flott.common.configuration import Configuration
+from flott.common.time import Duration
+from flott.datastream.checkpointing_mode import CheckpointingMode
+from flott.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+
+__all__ = ["CheckpointConfig"]
+
+_porting = logging.getLogger("flott.porting")
+
+T = TypeVar("T")
+
+_key = ConfigOptions.key
+_MODE = (
+    _key("execution.checkpointing.mode").enum_type(("EXACTLY_ONCE", "AT_LEAST_ONCE")).default_value("EXACTLY_ONCE")
+    .with_description("checkpoints lie between epochs and are exactly-once at no extra cost")
+)  # fmt: skip
+_TIMEOUT = (
+    _key("execution.checkpointing.timeout").duration_type().default_value(600_000).at_least(10)
+    .with_description("a checkpoint is the end of an epoch, and fails with it or not at all")
+)  # fmt: skip
+_MIN_PAUSE = (
+    _key("execution.checkpointing.min-pause").duration_type().default_value(0).at_least(0)
+    .with_description("checkpoints never overlap with processing; set the checkpoint interval instead")
+)  # fmt: skip
+_MAX_CONCURRENT = (
+    _key("execution.checkpointing.max-concurrent-checkpoints").int_type().default_value(1).at_least(1)
+    .with_description("epochs end one after the other, so there is one checkpoint at a time")
+)  # fmt: skip
+_TOLERABLE_FAILURES = (
+    _key("execution.checkpointing.tolerable-failed-checkpoints").int_type().default_value(0).at_least(0)
+    .with_description("a checkpoint that fails is a failed epoch, which the restart strategy answers")
+)  # fmt: skip
+_UNALIGNED = (
+    _key("execution.checkpointing.unaligned.enabled").boolean_type().default_value(False)
+    .with_description("nothing is in flight between epochs, so there is nothing to align")
+)  # fmt: skip
+_FORCE_UNALIGNED = (
+    _key("execution.checkpointing.unaligned.forced").boolean_type().default_value(False)
+    .with_description("nothing is in flight between epochs, so there is nothing to align")
+)  # fmt: skip
+_ALIGNED_TIMEOUT = (
+    _key("execution.checkpointing.aligned-checkpoint-timeout").duration_type().default_value(0).at_least(0)
+    .with_description("nothing is in flight between epochs, so there is nothing to align")
+)  # fmt: skip
+
+_KEYS_WITH_MEANING = frozenset(key for option in ALL_OPTIONS for key in option.spellings())
+
+
+class CheckpointConfig:
+    """When checkpoints are taken and how long they are kept. Setters return the object, so calls can be chained.
+
+    >>> configuration = Configuration()
+    >>> CheckpointConfig(configuration).set_checkpoint_interval(5000).get_checkpoint_interval()
+    5000
+    >>> configuration.get_string("execution.checkpointing.interval", "")
+    '5 s'
+    """
+
+    def __init__(self, configuration: Configuration):
+        self._configuration = configuration
+        self._without_effect = Configuration()
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether an interval is set."""
+        return self.get_checkpoint_interval() > 0
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        return CheckpointingMode[self._read(_MODE)]
+
+    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+        return self._write(_MODE, checkpointing_mode)
+
+    def get_checkpoint_interval(self) -> int:
+        """The interval in milliseconds; -1 if none is set."""
+        interval_ms = self._read(CHECKPOINT_INTERVAL)
+        return -1 if interval_ms is None else interval_ms
+
+    def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
+        """Take a checkpoint about every ``checkpoint_interval`` milliseconds, always at the end of an epoch."""
+        return self._write(CHECKPOINT_INTERVAL, Duration.of_millis(checkpoint_interval))
+
+    def get_checkpoint_timeout(self) -> int:
+        """In milliseconds."""
+        return self._read(_TIMEOUT)
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
+        """In milliseconds."""
+        return self._write(_TIMEOUT, Duration.of_millis(checkpoint_timeout))
+
+    def get_min_pause_between_checkpoints(self) -> int:
+        """In milliseconds."""
+        return self._read(_MIN_PAUSE)
+
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
+        """In milliseconds."""
+        return self._write(_MIN_PAUSE, Duration.of_millis(min_pause_between_checkpoints))
+
+    def get_max_concurrent_checkpoints(self) -> int:
+        return self._read(_MAX_CONCURRENT)
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+        return self._write(_MAX_CONCURRENT, max_concurrent_checkpoints)
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """Deprecated in Flink: whether no failed checkpoint is tolerated."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
+        """Deprecated in Flink: tolerate no failed checkpoint, or any number of them."""
+        return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
+
+    def get_tolerable_checkpoint_failure_number(self) -> int:
+        return self._read(_TOLERABLE_FAILURES)
+
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
+        return self._write(_TOLERABLE_FAILURES, tolerable_checkpoint_failure_number)
+
+    def set_externalized_checkpoint_retention(
+        self, retention_mode: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        """What happens to the checkpoints when the job is cancelled."""
+        return self._write(CHECKPOINT_RETENTION, retention_mode)
+
+    def is_externalized_checkpoints_enabled(self) -> bool:
+        """Whether checkpoints can outlive the job."""
+        retention = self.get_externalized_checkpoint_retention()
+        return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        return ExternalizedCheckpointRetention[self._read(CHECKPOINT_RETENTION)]
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return self._read(_UNALIGNED)
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        return self._write(_UNALIGNED, enabled)
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        return self.enable_unaligned_checkpoints(False)
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        return self._write(_ALIGNED_TIMEOUT, alignment_timeout)
+
+    def get_aligned_checkpoint_timeout(self) -> Duration:
+        return Duration.of_millis(self._read(_ALIGNED_TIMEOUT))
+
+    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """Deprecated in Flink: the older name of :meth:`set_aligned_checkpoint_timeout`."""
+        return self.set_aligned_checkpoint_timeout(alignment_timeout)
+
+    def get_alignment_timeout(self) -> Duration:
+        """Deprecated in Flink: the older name of :meth:`get_aligned_checkpoint_timeout`."""
+        return self.get_aligned_checkpoint_timeout()
+
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
+        return self._write(_FORCE_UNALIGNED, force_unaligned_checkpoints)
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        return self._read(_FORCE_UNALIGNED)
+
+    def _read(self, option: ConfigOption[T]) -> T:
+        holder = self._configuration if self._configuration.contains(option) else self._without_effect
+        return holder.get(option)
+
+    def _write(self, option: ConfigOption[Any], value: Any) -> CheckpointConfig:
+        if option.key in _KEYS_WITH_MEANING:
+            self._configuration.set(option, value)
+            return self
+        self._without_effect.set(option, value)
+        if self._without_effect.get(option) != option.default:  # the default is what happens anyway
+            text = self._without_effect.get_string(option.key, "")
+            _porting.warning("%s = %s has no effect in Flott: %s.", option.key, text, option.description)
+        return self

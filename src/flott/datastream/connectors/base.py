@@ -1,0 +1,342 @@
+"""What a source and a sink are: the interfaces every connector implements, and anyone can.
+
+A **source** has an enumerator and readers. The enumerator lives on the driver: it discovers splits and says, before an
+epoch runs, exactly which slice of each split the epoch reads. A reader lives in a task: it turns a slice into records.
+Because the slice is fixed and durable before anything runs, an epoch that is repeated reads exactly the same input.
+
+A **sink** has writers and a committer. A writer lives in a task: it stages what it is given, under names of its own,
+and hands back committables. The committer lives on the driver: it makes the committables of a *completed* checkpoint
+visible, and must be idempotent, because after a crash the last checkpoint's committables are committed once more.
+
+Splits, offsets, committables and enumerator state are written to checkpoints, so they are JSON values: strings,
+numbers, booleans, ``None``, and lists and dicts of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+#: A JSON value. (Spelled ``Any`` because a recursive alias would burden every connector with casts.)
+Json = Any
+
+#: How many records a reader hands over at once unless the connector chooses otherwise.
+READ_BATCH_RECORDS = 1024
+
+
+class Boundedness(Enum):
+    """Whether a source ends by itself."""
+
+    BOUNDED = "BOUNDED"
+    CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
+
+
+class DeliveryGuarantee(Enum):
+    """What a sink promises when an epoch is repeated."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    NONE = "none"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Sources
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What one epoch reads of one split: from ``start`` (inclusive) to ``stop`` (exclusive)."""
+
+    split: str  #: stable name of the split, unique in its source
+    start: Json
+    stop: Json
+    records: int | None = None  #: how many records it holds, if known; used to balance subtasks
+    ends_split: bool = False  #: nothing of this split comes after this slice, so it stops holding event time back
+    detail: Json = None  #: whatever else the reader needs (a path, a schema)
+
+
+@dataclass(frozen=True)
+class SliceRequest:
+    """What the job asks an enumerator for before each epoch."""
+
+    max_records: int  #: plan about this many records at most; the job has measured what it can do
+    parallelism: int  #: how many subtasks will read
+    now_ms: int  #: the epoch's clock; enumerators read no other
+    #: Splits that must not be read in this epoch, because event time would run too far ahead of other sources.
+    paused: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class SlicePlan:
+    """An enumerator's answer: the slices of the next epoch, and what to expect afterwards."""
+
+    slices: tuple[Slice, ...] = ()
+    finished: bool = False  #: after these slices there will never be another: the source has ended
+    backlog: bool = False  #: more input is waiting already
+    wake_at_ms: int | None = None  #: there may be more input at this time; ``None``: ask again at the poll interval
+
+
+class SplitEnumerator(ABC):
+    """Discovers splits and decides what each epoch reads. Lives on the driver; called by one thread at a time.
+
+    Its state changes in two steps, so that a failed epoch leaves no trace: ``plan`` only proposes, ``advance`` is
+    called when the epoch that read the slices has completed. After a failure ``restore`` is called on a new
+    enumerator, with the state of the last completed epoch.
+    """
+
+    def open(self) -> None:
+        """Called once before anything else; raise :class:`~flott.errors.ProgramError` for an input nobody can read."""
+
+    def restore(self, state: Json) -> None:
+        """Continue from a state that :meth:`snapshot` returned."""
+
+    @abstractmethod
+    def plan(self, request: SliceRequest) -> SlicePlan:
+        """Propose the slices of the next epoch. Must not change what :meth:`snapshot` returns."""
+
+    @abstractmethod
+    def advance(self, plan: SlicePlan, reached: dict[str, Json]) -> None:
+        """The epoch that read ``plan`` is complete; ``reached`` maps each split read to the position after it."""
+
+    @abstractmethod
+    def snapshot(self) -> Json:
+        """The state to continue from, as a JSON value."""
+
+    def close(self) -> None:
+        """Release what :meth:`open` took."""
+
+
+@dataclass
+class Records(Generic[T]):
+    """A batch of records as a reader hands it over. The lists must not be changed afterwards."""
+
+    values: list[T]
+    timestamps: list[int] | None = None  #: one per value, in milliseconds, if the source knows them
+
+
+class SourceReader(ABC, Generic[T]):
+    """Turns slices into records. Lives in a task; made anew for each epoch unless it is worth keeping."""
+
+    def open(self) -> None:
+        """Called once before the first slice."""
+
+    @abstractmethod
+    def read(self, part: Slice) -> Iterator[T]:
+        """Yield the records of the slice, always the same ones in the same order."""
+
+    def read_batches(self, part: Slice) -> Iterator[Records[T]]:
+        """Like :meth:`read`, many records at a time: override it where the format allows to be faster."""
+        records = self.read(part)
+        while batch := list(islice(records, READ_BATCH_RECORDS)):
+            yield Records(batch)
+
+    def reached(self, part: Slice) -> Json:
+        """The position after the slice, asked once it was read. Override it if that is not ``part.stop``."""
+        return part.stop
+
+    def locate(self, part: Slice, index: int) -> str:
+        """Where the ``index``-th record of the slice stands, in words for a failure card."""
+        if isinstance(part.start, int) and not isinstance(part.start, bool):
+            return f"split {part.split}, offset {part.start + index}"
+        return f"split {part.split}, record {index} after {part.start!r}"
+
+    def close(self) -> None:
+        """Called once after the last slice, also when reading failed."""
+
+
+class Source(ABC, Generic[T]):
+    """A description of an input. Travels to tasks, so it must be picklable and hold no open resource.
+
+    A source of one's own needs little. This one counts down, in one split, and can be interrupted anywhere:
+
+    >>> class Launch(SplitEnumerator):
+    ...     left = 10
+    ...     def restore(self, state):
+    ...         self.left = state
+    ...     def plan(self, request):
+    ...         stop = max(0, self.left - request.max_records)
+    ...         part = Slice("countdown", self.left, stop, ends_split=stop == 0)
+    ...         return SlicePlan((part,), finished=stop == 0, backlog=stop > 0)
+    ...     def advance(self, plan, reached):
+    ...         self.left = reached["countdown"]
+    ...     def snapshot(self):
+    ...         return self.left
+    >>> class Backwards(SourceReader[int]):
+    ...     def read(self, part):
+    ...         yield from range(part.start, part.stop, -1)
+    >>> class Countdown(Source[int]):
+    ...     def create_enumerator(self):
+    ...         return Launch()
+    ...     def create_reader(self):
+    ...         return Backwards()
+    >>> plan = Countdown().create_enumerator().plan(SliceRequest(max_records=3, parallelism=1, now_ms=0))
+    >>> list(Countdown().create_reader().read(plan.slices[0]))
+    [10, 9, 8]
+    """
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Whether the source ends by itself."""
+        return Boundedness.BOUNDED
+
+    @property
+    def preferred_parallelism(self) -> int | None:
+        """How many subtasks make sense, where the program does not say; ``None``: the job's default."""
+        return None
+
+    @abstractmethod
+    def create_enumerator(self) -> SplitEnumerator:
+        """The part that plans, for the driver."""
+
+    @abstractmethod
+    def create_reader(self) -> SourceReader[T]:
+        """The part that reads, for a task."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Sinks
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WriterContext:
+    """Who is writing. ``attempt_id`` is different for each attempt at each epoch, so names made of it never collide."""
+
+    subtask: int
+    parallelism: int
+    epoch: int
+    attempt_id: str
+    job_id: str
+    operator_id: str
+    now_ms: int
+
+
+class SinkWriter(ABC, Generic[T]):
+    """Stages records. Lives in a task, for one epoch: nothing it does may be visible to readers of the output."""
+
+    @abstractmethod
+    def write(self, values: Sequence[T], timestamps: Sequence[int] | None) -> None:
+        """Stage a batch of records."""
+
+    def prepare_commit(self) -> list[Json]:
+        """The epoch's input is complete: make what was staged durable and describe it for the committer."""
+        return []
+
+    def close(self) -> None:
+        """Called once at the end, also after a failure. Without ``prepare_commit`` the staged data is void."""
+
+
+class CommitPermit:
+    """Proof that a checkpoint is complete: a committer cannot be called without one.
+
+    Only the checkpoint workflow makes permits, after the checkpoint's metadata is durable. "Commit before durable" can
+    therefore not be written by accident.
+    """
+
+    __slots__ = ("checkpoint_id", "final", "now_ms", "replay")
+
+    def __init__(self, checkpoint_id: int, now_ms: int, *, replay: bool = False, final: bool = False):
+        self.checkpoint_id = checkpoint_id
+        self.now_ms = now_ms
+        self.replay = replay  #: the checkpoint's committables may have been committed before
+        self.final = final  #: the job has finished with this checkpoint: nothing comes after it
+
+
+class Committer(ABC):
+    """Makes staged output visible. Lives on the driver; must be idempotent."""
+
+    def open(self, job_id: str, operator_id: str) -> None:
+        """Called once before anything else: whose output it is, as writers see it in their context."""
+
+    @abstractmethod
+    def commit(self, permit: CommitPermit, committables: Sequence[Json]) -> None:
+        """Make the committables of a completed checkpoint visible; raise to be called again later.
+
+        Called once for every completed checkpoint, with an empty list too: time has passed.
+        """
+
+    def discard(self, live_attempts: frozenset[str]) -> None:
+        """Remove what was staged by attempts other than these: they failed. Called after recovery."""
+
+    def close(self) -> None:
+        """Called once at the end."""
+
+
+class Sink(ABC, Generic[T]):
+    """A description of an output. Travels to tasks, so it must be picklable and hold no open resource.
+
+    A sink of one's own is a writer and, for exactly once, a committer. This one publishes a file for each subtask and
+    epoch; what a task wrote is hidden until the committer renames it, which does no harm when it is done again:
+
+    >>> import json, os, tempfile
+    >>> class Draft(SinkWriter[dict]):
+    ...     def __init__(self, name):
+    ...         self.name, self.values = name, []
+    ...     def write(self, values, timestamps):
+    ...         self.values += values
+    ...     def prepare_commit(self):
+    ...         with open(f"{self.name}.draft", "w") as file:
+    ...             json.dump(self.values, file)
+    ...         return [self.name]
+    >>> class Publisher(Committer):
+    ...     def commit(self, permit, committables):
+    ...         for name in committables:
+    ...             if not os.path.exists(name):
+    ...                 os.rename(f"{name}.draft", name)
+    >>> class FolderSink(Sink[dict]):
+    ...     def __init__(self, folder):
+    ...         self.folder = folder
+    ...     def create_writer(self, context):
+    ...         return Draft(f"{self.folder}/{context.subtask}-{context.epoch}-{context.attempt_id}")
+    ...     def create_committer(self):
+    ...         return Publisher()
+    >>> sink = FolderSink(tempfile.mkdtemp())
+    >>> writer = sink.create_writer(WriterContext(0, 1, 7, "first", "job", "operator", now_ms=0))
+    >>> writer.write([{"id": 1}], None)
+    >>> committables = writer.prepare_commit()
+    >>> sink.create_committer().commit(CommitPermit(7, now_ms=0), committables)
+    >>> os.listdir(sink.folder)
+    ['0-7-first']
+    """
+
+    def validate(self) -> None:
+        """Raise :class:`~flott.errors.ProgramError` if the output cannot work; called on the driver at submission."""
+
+    @abstractmethod
+    def create_writer(self, context: WriterContext) -> SinkWriter[T]:
+        """The part that stages, for a task."""
+
+    def create_committer(self) -> Committer | None:
+        """The part that publishes, for the driver; ``None`` if there is nothing to commit."""
+        return None
+
+
+class DriverSink(Sink[T]):
+    """A sink whose records come back to the driver: they are delivered there, in order, after their checkpoint.
+
+    Meant for what a person or a test looks at; an epoch's records must fit into the driver's memory.
+    """
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[T]:
+        return _DriverWriter()
+
+    @abstractmethod
+    def deliver(self, subtask: int, values: Sequence[T]) -> None:
+        """Called on the driver with the records one subtask wrote in one completed epoch."""
+
+
+@dataclass
+class _DriverWriter(SinkWriter[T]):
+    """Keeps the records; the task's report carries them to the driver."""
+
+    values: list[T] = field(default_factory=list)
+
+    def write(self, values: Sequence[T], timestamps: Sequence[int] | None) -> None:
+        self.values.extend(values)

@@ -1,0 +1,140 @@
+"""The file sink and its builders: specifications. What writes and publishes is in ``flott.runtime.connectors.files``.
+
+The runtime calls ``validate``, ``create_writer`` and ``create_committer``; their imports stand inside, so that the API
+does not load the runtime.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from flott.common.serialization import Encoder
+from flott.datastream.connectors.base import Committer, Sink, SinkWriter, WriterContext
+from flott.datastream.connectors.file_system._buckets import BucketAssigner, FunctionBucketAssigner
+from flott.datastream.connectors.file_system._bulk_writers import BulkWriterFactory
+from flott.datastream.connectors.file_system._parts import (
+    DefaultRollingPolicy,
+    FileCompactor,
+    FileCompactStrategy,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from flott.datastream.connectors.file_system._paths import local_path
+from flott.errors import ProgramError
+
+
+@dataclass(frozen=True)
+class FileSink(Sink[Any]):
+    """Writes records into files, each exactly once.
+
+    Below the base path there is a directory for each bucket, and in it part files. A part file appears complete, by
+    being renamed, once the checkpoint of what is in it is complete; until then its content is in hidden files. By
+    default a bucket is an hour, and a part file holds the output of one subtask in a minute.
+
+    >>> sink = FileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder()).build()
+    >>> sink.base_path
+    '/tmp/out'
+    """
+
+    base_path: str
+    encoder: Encoder | BulkWriterFactory
+    bulk: bool = False  #: every file is a whole of its own and cannot be put together with another
+    bucket_assigner: BucketAssigner = field(default_factory=BucketAssigner.date_time_bucket_assigner)
+    rolling_policy: RollingPolicy = field(default_factory=DefaultRollingPolicy)
+    output_file_config: OutputFileConfig = field(default_factory=OutputFileConfig)
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
+        """Start building a sink that writes one record after the other."""
+        return FileSink.RowFormatBuilder(FileSink(local_path(base_path), encoder))
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory | Encoder) -> FileSink.BulkFormatBuilder:
+        """Start building a sink that writes a file at a time, such as Parquet; it rolls on every checkpoint."""
+        sink = FileSink(local_path(base_path), writer_factory, bulk=True, rolling_policy=OnCheckpointRollingPolicy())
+        return FileSink.BulkFormatBuilder(sink)
+
+    def validate(self) -> None:
+        from flott.runtime.connectors.files.committer import check_base_path
+
+        check_base_path(self.base_path)
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
+        from flott.runtime.connectors.files.writer import FileWriter
+
+        return FileWriter(self, context)
+
+    def create_committer(self) -> Committer:
+        from flott.runtime.connectors.files.committer import FileCommitter
+
+        return FileCommitter(self)
+
+    class RowFormatBuilder:
+        """Collects the settings of a sink for a row format."""
+
+        def __init__(self, sink: FileSink):
+            self._sink = sink
+
+        def with_bucket_check_interval(self, interval: int) -> Self:
+            """Accepted for ported programs: buckets are checked after every checkpoint."""
+            return self
+
+        def with_bucket_assigner(self, bucket_assigner: BucketAssigner | Callable[[Any], str]) -> Self:
+            """Which directory a record goes to; a plain function of the record will do."""
+            if not isinstance(bucket_assigner, BucketAssigner):
+                bucket_assigner = FunctionBucketAssigner(bucket_assigner)
+            self._sink = replace(self._sink, bucket_assigner=bucket_assigner)
+            return self
+
+        def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
+            """How part files are called."""
+            self._sink = replace(self._sink, output_file_config=output_file_config)
+            return self
+
+        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+            """When part files are published."""
+            self._sink = replace(self._sink, rolling_policy=rolling_policy)
+            return self
+
+        def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
+            """Accepted for ported programs: the rolling policy decides what is put together."""
+            return self
+
+        def disable_compact(self) -> Self:
+            """Accepted for ported programs."""
+            return self
+
+        def build(self) -> FileSink:
+            """The sink."""
+            return self._sink
+
+    class BulkFormatBuilder(RowFormatBuilder):
+        """Collects the settings of a sink for a bulk format."""
+
+        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
+            """Only :class:`OnCheckpointRollingPolicy`: the files of a bulk format cannot be put together."""
+            if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
+                raise ProgramError(f"A bulk format rolls on every checkpoint, found {rolling_policy}.")
+            return self
+
+
+class StreamingFileSink:
+    """Flink's older name for :class:`FileSink`: the builders are the same."""
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
+        _deprecated()
+        return FileSink.for_row_format(base_path, encoder)
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
+        _deprecated()
+        return FileSink.for_bulk_format(base_path, writer_factory)
+
+
+def _deprecated() -> None:
+    warnings.warn("StreamingFileSink is FileSink's older name: use FileSink.", DeprecationWarning, stacklevel=3)

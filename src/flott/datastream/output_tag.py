@@ -1,0 +1,68 @@
+"""Names for side outputs. A value: it travels with the program and is compared by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from flott.common.typeinfo._type_information import TypeInformation
+from flott.common.typeinfo._types import Types
+
+__all__ = ["OutputTag"]
+
+
+class OutputTag:
+    """The name of a side output, and optionally the type of its records.
+
+    A process function yields a pair of a tag and a value to send the value there::
+
+        late = OutputTag("late", Types.STRING())
+        ...
+        yield late, value                       # in process_element
+        ...
+        stream.get_side_output(late).print()
+
+    Two tags of the same id are the same tag. Without a type, records are pickled; a list of types means a row of them.
+    """
+
+    __slots__ = ("tag_id", "type_info")
+
+    #: Whether any tag was made or unpickled in this process. As long as it is false no record can be addressed to a
+    #: side output, and the runtime need not look at records to find out.
+    any_created: ClassVar[bool] = False
+
+    tag_id: str
+    type_info: TypeInformation | None
+
+    def __init__(self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None):
+        if not tag_id or not isinstance(tag_id, str):
+            raise ValueError(f"The id of an OutputTag is a text of at least one character, found {tag_id!r}.")
+        if isinstance(type_info, list):
+            type_info = Types.ROW(type_info)
+        if type_info is not None and not isinstance(type_info, TypeInformation):
+            raise TypeError(
+                f"The type of OutputTag {tag_id!r} must be one of flott.common.Types, a list of them or None, "
+                f"found {type_info!r}."
+            )
+        self.__setstate__((tag_id, type_info))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"OutputTag is immutable: cannot set {name!r}.")
+
+    def __getstate__(self) -> tuple[str, TypeInformation | None]:
+        return self.tag_id, self.type_info
+
+    def __setstate__(self, state: tuple[str, TypeInformation | None]) -> None:
+        object.__setattr__(self, "tag_id", state[0])
+        object.__setattr__(self, "type_info", state[1])
+        OutputTag.any_created = True
+
+    def __eq__(self, other: Any) -> bool:
+        return self.tag_id == other.tag_id if isinstance(other, OutputTag) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.tag_id)
+
+    def __repr__(self) -> str:
+        typed = "" if self.type_info is None else f", {self.type_info!r}"
+        return f"OutputTag({self.tag_id!r}{typed})"

@@ -1,0 +1,159 @@
+"""Handles to keyed state: what a user function reads and writes. Interfaces; the runtime implements them in tasks.
+
+    State ── clear
+    ├── ValueState                one value
+    ├── MapState                  keys and values
+    └── AppendingState            get, add
+        └── MergingState          … and two can become one, when windows merge
+            ├── ListState         every value that was added
+            ├── ReducingState     the values reduced to one of their kind
+            └── AggregatingState  the values aggregated to a result of another kind
+
+A handle shows the state of the key of the record (or timer) being processed, and of no other. Values are the program's
+own objects: change one in place, and nothing tells the runtime. Always write it back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class State(ABC):
+    """The state of the current key."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove the current key's state."""
+
+
+class ValueState(State, Generic[T]):
+    """One value per key::
+
+        count = self.count.value() or 0
+        self.count.update(count + 1)
+    """
+
+    @abstractmethod
+    def value(self) -> T | None:
+        """The current key's value; ``None`` if it has none."""
+
+    @abstractmethod
+    def update(self, value: T | None) -> None:
+        """Set the current key's value; ``None`` removes it."""
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """State to which values are added, and which is read as a whole."""
+
+    @abstractmethod
+    def get(self) -> OUT | None:
+        """What the current key's values amount to; ``None`` if there are none (an empty iterable for a list)."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Add a value to the current key's state."""
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """Appending state of which two can become one, as happens when windows merge."""
+
+
+class ReducingState(MergingState[T, T]):
+    """One value per key: everything added, combined with the descriptor's reduce function."""
+
+
+class AggregatingState(MergingState[IN, OUT]):
+    """One accumulator per key, read as the result the descriptor's aggregate function makes of it."""
+
+
+class ListState(MergingState[T, Iterable[T]]):
+    """One list per key::
+
+        self.events.add(event)
+        for event in self.events:
+            ...
+    """
+
+    @abstractmethod
+    def get(self) -> Iterable[T]:
+        """The current key's values in the order they were added."""
+
+    @abstractmethod
+    def update(self, values: Sequence[T]) -> None:
+        """Replace the current key's list."""
+
+    @abstractmethod
+    def add_all(self, values: Sequence[T]) -> None:
+        """Add several values at the end of the current key's list."""
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+
+class MapState(State, Generic[K, V]):
+    """One map per key, read and written entry by entry::
+
+        self.seen[event.id] = event.time
+        if event.id in self.seen: ...
+
+    Unlike a dict, a key that is not there reads as ``None``, and deleting it is no error.
+    """
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """The value stored under ``key``; ``None`` if there is none."""
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Store a value under ``key``."""
+
+    @abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Store all entries of ``dict_value``."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Remove the entry of ``key``, if there is one."""
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Whether there is an entry for ``key``."""
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """All entries as pairs."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """All keys."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """All values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether there is no entry at all."""
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())

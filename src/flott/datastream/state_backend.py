@@ -1,0 +1,86 @@
+"""Where the state of a running job is kept, as values: nothing is opened here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from flott.errors import ConfigurationError
+
+__all__ = ["StateBackend", "HashMapStateBackend", "EmbeddedRocksDBStateBackend", "PredefinedOptions"]
+
+
+class StateBackend:
+    """The root of the places working state can be kept in."""
+
+
+@dataclass(frozen=True)
+class HashMapStateBackend(StateBackend):
+    """State as Python objects in the memory of the tasks.
+
+    >>> HashMapStateBackend() == HashMapStateBackend()
+    True
+    """
+
+
+class PredefinedOptions(Enum):
+    """RocksDB settings proven for a kind of disk."""
+
+    DEFAULT = 0
+    SPINNING_DISK_OPTIMIZED = 1
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    FLASH_SSD_OPTIMIZED = 3
+
+
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """State in a RocksDB on the local disks of the executors. The runtime says whether it can do that yet.
+
+    >>> backend = EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True)
+    >>> backend.is_incremental_checkpoints_enabled()
+    True
+    """
+
+    def __init__(self, enable_incremental_checkpointing: bool | None = None):
+        if enable_incremental_checkpointing not in (None, True, False):
+            raise TypeError(
+                f"enable_incremental_checkpointing is True, False or None (as configured), "
+                f"found {enable_incremental_checkpointing!r}."
+            )
+        self._incremental = enable_incremental_checkpointing
+        self._db_storage_paths: tuple[str, ...] = ()
+        self._predefined_options = PredefinedOptions.DEFAULT
+        self._number_of_transfer_threads = 4
+
+    def set_db_storage_paths(self, *paths: str) -> None:
+        """The local directories for RocksDB's files; none: the executor's temporary directories."""
+        self._db_storage_paths = paths
+
+    def get_db_storage_paths(self) -> list[str]:
+        return list(self._db_storage_paths)
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        return bool(self._incremental)
+
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        self._predefined_options = options
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        return self._predefined_options
+
+    def get_number_of_transfer_threads(self) -> int:
+        return self._number_of_transfer_threads
+
+    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+        if number_of_transfering_threads < 1:
+            raise ConfigurationError(
+                f"RocksDB transfers files with at least one thread, found {number_of_transfering_threads}."
+            )
+        self._number_of_transfer_threads = number_of_transfering_threads
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if isinstance(other, EmbeddedRocksDBStateBackend) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it has setters, as in PyFlink
+
+    def __repr__(self) -> str:
+        return f"EmbeddedRocksDBStateBackend(enable_incremental_checkpointing={self._incremental})"

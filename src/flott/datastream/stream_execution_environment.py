@@ -1,0 +1,350 @@
+"""``StreamExecutionEnvironment``: where a program begins and where it is run. Driver side.
+
+It holds two things: the program, to which streams add transformations, and one configuration, which all settings are
+written to. Running means: transformations -> stream graph -> the executor that ``flott.execution`` finds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeVar
+
+from flott import execution
+from flott.common import _options as options
+from flott.common.configuration import Configuration
+from flott.common.execution_config import ExecutionConfig
+from flott.common.job_client import JobClient
+from flott.common.job_execution_result import JobExecutionResult
+from flott.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from flott.common.typeinfo._type_information import TypeInformation
+from flott.common.typeinfo._types import Types
+from flott.common.watermark_strategy import WatermarkStrategy
+from flott.datastream._data_stream import DataStream, check_strategy, check_type
+from flott.datastream._ignored_settings import IgnoredSettings, without_effect
+from flott.datastream._step_settings import check_max_parallelism, check_parallelism
+from flott.datastream.checkpoint_config import CheckpointConfig
+from flott.datastream.checkpointing_mode import CheckpointingMode
+from flott.datastream.connectors.base import Source
+from flott.datastream.connectors.collection import CollectionSource
+from flott.datastream.connectors.file_system._formats import StreamFormat
+from flott.datastream.connectors.file_system._source import FileSource
+from flott.datastream.execution_mode import RuntimeExecutionMode
+from flott.datastream.functions._legacy import SourceFunction
+from flott.datastream.slot_sharing_group import SlotSharingGroup
+from flott.datastream.state_backend import HashMapStateBackend, StateBackend
+from flott.errors import ProgramError
+from flott.graph.chain import chain
+from flott.graph.job_graph import JobGraph
+from flott.graph.plan_json import plan_json
+from flott.graph.specs import SourceSpec
+from flott.graph.stream_graph import StreamGraph
+from flott.graph.transformations import Operation, Program
+from flott.graph.translate import Defaults, translate
+
+__all__ = ["StreamExecutionEnvironment"]
+
+T = TypeVar("T")
+
+DEFAULT_JOB_NAME = "Flott Streaming Job"
+
+
+class StreamExecutionEnvironment(IgnoredSettings):
+    """The settings, the sources and the execution of a program.
+
+    >>> env = StreamExecutionEnvironment.get_execution_environment()
+    >>> env.set_parallelism(2).get_parallelism()
+    2
+    """
+
+    def __init__(self, configuration: Configuration | None = None):
+        super().__init__()
+        self._configuration = Configuration(configuration)
+        self._program = Program()
+        self._checkpoint_config = CheckpointConfig(self._configuration)
+        self._state_backend: StateBackend = HashMapStateBackend()
+        self._restart_strategy: RestartStrategyConfiguration = RestartStrategies.fall_back_restart()
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
+        self._default_local_parallelism = _number_of_cores()
+        _mention_runtime_mode(self._configuration)
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment. It works on a copy of the configuration."""
+        return StreamExecutionEnvironment(configuration)
+
+    # --------------------------------------------------------------------------------------------------------- settings
+
+    def get_config(self) -> ExecutionConfig:
+        """The settings that have methods of their own; what is set there is set here."""
+        return ExecutionConfig(self._configuration)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over every option that is set in the configuration; the others stay as they are."""
+        self._configuration.add_all(configuration)
+        _mention_runtime_mode(configuration)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Into how many subtasks an operator is divided that does not say so itself; -1: one for each core."""
+        if parallelism != ExecutionConfig.PARALLELISM_DEFAULT:
+            check_parallelism(parallelism, "set_parallelism() of the environment")
+        self.get_config().set_parallelism(parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        """The default of all operators."""
+        configured = options.read(self._configuration, options.PARALLELISM)
+        return self._default_local_parallelism if configured is None else configured
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """The number of key groups: the limit for every later rescaling of the program's state."""
+        check_max_parallelism(max_parallelism, "set_max_parallelism() of the environment")
+        self.get_config().set_max_parallelism(max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """The default of all operators."""
+        return self.get_config().get_max_parallelism()
+
+    def get_default_local_parallelism(self) -> int:
+        """The parallelism where none is set: the number of cores this process may use."""
+        return self._default_local_parallelism
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """The parallelism where none is set."""
+        check_parallelism(parallelism, "set_default_local_parallelism()")
+        self._default_local_parallelism = parallelism
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """Whether results are refined continually or given once. This release runs everything as a stream."""
+        self._configuration.set(options.RUNTIME_MODE, execution_mode.name)
+        _mention_runtime_mode(self._configuration)
+        return self
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Fuse no operators: slower, and each one is seen by itself."""
+        self._configuration.set(options.OPERATOR_CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators are fused."""
+        return options.read(self._configuration, options.OPERATOR_CHAINING)
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Never: the state of a chain is divided into one number of key groups."""
+        return False
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        """Remember the resources of a group. Spark places tasks, so they are shown and nothing more."""
+        known = self._slot_sharing_groups.setdefault(slot_sharing_group.get_name(), slot_sharing_group)
+        if known != slot_sharing_group:
+            raise ProgramError(
+                f"The slot sharing group {known.get_name()!r} was registered before with other resources:"
+                f" {known}, now {slot_sharing_group}. Use another name, or register it once."
+            )
+        return self
+
+    # --------------------------------------------------------------------------------- checkpoints, state, restarts
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """All settings of checkpoints."""
+        return self._checkpoint_config
+
+    def enable_checkpointing(
+        self, interval: int, mode: CheckpointingMode | None = None
+    ) -> StreamExecutionEnvironment:
+        """Take a checkpoint about every ``interval`` milliseconds, always at the end of an epoch."""
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """In milliseconds; -1 if none is set."""
+        return self._checkpoint_config.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """What was set; Flott's checkpoints are always exactly-once."""
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """Flink's newer name of :meth:`get_checkpointing_mode`."""
+        return self.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """What was set in the checkpoint config."""
+        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """What was set in the checkpoint config."""
+        return self._checkpoint_config.is_force_unaligned_checkpoints()
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        """Where savepoints go whose request names no directory."""
+        self._configuration.set(options.SAVEPOINT_DIR, directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Where savepoints go whose request names no directory; ``None`` if nothing was set."""
+        return options.read(self._configuration, options.SAVEPOINT_DIR)
+
+    def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
+        """Where tasks keep state while they run. PyFlink 1.x; this release knows ``HashMapStateBackend`` only."""
+        if not isinstance(state_backend, HashMapStateBackend):
+            raise ProgramError(
+                f"set_state_backend() found {state_backend!r}; this release of Flott keeps working state in memory"
+                " only. Use HashMapStateBackend(), or leave the call out."
+            )
+        self._state_backend = state_backend
+        self._configuration.set(options.STATE_BACKEND, "hashmap")
+        return self
+
+    def get_state_backend(self) -> StateBackend:
+        """Where tasks keep state while they run."""
+        return self._state_backend
+
+    def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> StreamExecutionEnvironment:
+        """What happens when an epoch fails. PyFlink 1.x; the options ``restart-strategy.*`` say the same."""
+        if not isinstance(restart_strategy, RestartStrategyConfiguration):
+            raise ProgramError(
+                "set_restart_strategy() takes one of flott.common.RestartStrategies, such as"
+                f" RestartStrategies.no_restart(), found {restart_strategy!r}."
+            )
+        restart_strategy.write_to(self._configuration)
+        self._restart_strategy = restart_strategy
+        return self
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """What :meth:`set_restart_strategy` was given; the fall-back if it was not called."""
+        return self._restart_strategy
+
+    # ---------------------------------------------------------------------------------------------------------- sources
+
+    def from_source(
+        self,
+        source: Source[T],
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream[T]:
+        """The records of a source."""
+        _check_source(source, "from_source")
+        spec = SourceSpec(source, check_strategy(watermark_strategy, "from_source"))
+        operation = Operation(spec, output_type=check_type(type_info, "from_source"))
+        made = self._program.add(f"Source: {source_name}", operation)
+        return DataStream(self, made.id, type_info)
+
+    def add_source(
+        self, source_func: Source[T], source_name: str = "Custom Source", type_info: TypeInformation | None = None
+    ) -> DataStream[T]:
+        """The records of a source, without watermarks. Flink's older form of :meth:`from_source`."""
+        _check_source(source_func, "add_source")
+        return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
+
+    def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
+        """The given elements, in order. With a declared type they are brought to it when the job runs."""
+        try:
+            elements = tuple(collection)
+        except TypeError:
+            raise ProgramError(
+                f"from_collection() takes a list or another iterable, found {collection!r} of type"
+                f" {type(collection).__name__}."
+            ) from None
+        return self.add_source(CollectionSource(elements), "Collection Source", type_info)
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
+        """The lines of a file, or of all files in a directory, once. PyFlink 1.x; see ``FileSource`` for more."""
+        format_ = StreamFormat.text_line_format(charset_name)
+        source: Source[str] = FileSource.for_record_stream_format(format_, file_path).build()
+        return self.add_source(source, "Text File Source", Types.STRING())
+
+    def create_input(self, input_format: object, type_info: TypeInformation | None = None) -> NoReturn:
+        """Refused: input formats are Java classes."""
+        raise ProgramError(
+            f"create_input() found {input_format!r}; in PyFlink an InputFormat wraps a Java object, which Flott does"
+            " not run. Use from_source() with a FileSource, or another of flott.datastream.connectors."
+        )
+
+    # -------------------------------------------------------------------------------------------------------- execution
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program until it ends; raises if it does not finish. Afterwards the sinks are gone from it."""
+        executor, graph = self._ready_to_run(job_name)
+        return executor.execute(graph, Configuration(self._configuration))
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Start the program and return at once. Afterwards the sinks are gone from it."""
+        executor, graph = self._ready_to_run(job_name)
+        return executor.submit(graph, Configuration(self._configuration))
+
+    def get_execution_plan(self) -> str:
+        """The program as JSON, in the form Flink's plan visualizer reads. Nothing runs."""
+        return plan_json(self.get_stream_graph())
+
+    def get_stream_graph(self, clear_transformations: bool = False, job_name: str | None = None) -> StreamGraph:
+        """The program as nodes and edges, nothing fused. Clearing removes the sinks, as executing does."""
+        graph = translate(self._program, self._defaults(job_name))
+        if clear_transformations:
+            self._program.remove_sinks()
+        return graph
+
+    def get_job_graph(self) -> JobGraph:
+        """The program as it would run: operators fused into vertices."""
+        return chain(self.get_stream_graph())
+
+    def close(self) -> None:
+        """Nothing is held open here. Jobs that were started with :meth:`execute_async` go on."""
+
+    def _ready_to_run(self, job_name: str | None) -> tuple[execution.JobExecutor, StreamGraph]:
+        """Everything that can be refused is refused before the sinks are removed."""
+        options.validate(self._configuration)
+        graph = self.get_stream_graph(job_name=job_name)
+        executor = execution.executor_of(self._configuration)
+        self._program.remove_sinks()
+        return executor, graph
+
+    def _defaults(self, job_name: str | None) -> Defaults:
+        read, configuration = options.read, self._configuration
+        parallelism, max_parallelism = self.get_parallelism(), self.get_max_parallelism()
+        if configuration.contains(options.PARALLELISM) and parallelism > max_parallelism:
+            raise ProgramError(
+                f"The default parallelism is {parallelism}, above the maximum of {max_parallelism}. Lower it, or raise"
+                f" the maximum with set_max_parallelism({parallelism}) before the job has state."
+            )
+        return Defaults(
+            job_name=job_name or read(configuration, options.PIPELINE_NAME) or DEFAULT_JOB_NAME,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            chaining_enabled=self.is_chaining_enabled(),
+            auto_generated_uids=read(configuration, options.AUTO_GENERATE_UIDS),
+        )
+
+
+def _check_source(source: Source[Any], method: str) -> None:
+    if isinstance(source, SourceFunction):
+        raise ProgramError(
+            f"{method}() found the SourceFunction {type(source).__name__}; in PyFlink these wrap Java objects, which"
+            " Flott does not run. Extend flott.datastream.connectors.base.Source, or use one of"
+            " flott.datastream.connectors."
+        )
+    if not isinstance(source, Source):
+        raise ProgramError(
+            f"{method}() takes a Source, found {source!r} of type {type(source).__name__}. Use one of"
+            " flott.datastream.connectors, or from_collection() for a list."
+        )
+
+
+def _mention_runtime_mode(configuration: Configuration) -> None:
+    mode = options.read(configuration, options.RUNTIME_MODE)
+    if mode != RuntimeExecutionMode.STREAMING.name:
+        without_effect(
+            f"{options.RUNTIME_MODE.key} = {mode}",
+            "this release runs bounded input as a stream that ends, so intermediate results are emitted too",
+        )
+
+
+def _number_of_cores() -> int:
+    """How many cores this process may use, which in a container can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,27 @@
+"""StreamGraph -> the JSON of ``get_execution_plan()``, in the shape Flink's plan visualizers read."""
+
+from __future__ import annotations
+
+import json
+
+from flott.graph.stream_graph import StreamGraph, StreamNode
+
+
+def plan_json(graph: StreamGraph) -> str:
+    """Flink's streaming plan: a list of nodes, each with its predecessors and how they ship records."""
+    return json.dumps({"nodes": [_node(graph, node) for node in graph.nodes]}, indent=2)
+
+
+def _node(graph: StreamGraph, node: StreamNode) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "id": int(node.id),
+        "type": node.name,
+        "pact": node.kind,
+        "contents": node.description or node.name,
+        "parallelism": node.parallelism,
+    }
+    if edges := graph.edges_into(node.id):
+        entry["predecessors"] = [
+            {"id": int(edge.source), "ship_strategy": edge.partitioning.label, "side": "second"} for edge in edges
+        ]
+    return entry

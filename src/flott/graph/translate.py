@@ -1,0 +1,181 @@
+"""Transformations -> StreamGraph: resolve virtual steps onto edges, settle parallelism, refuse what cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from flott.errors import ProgramError
+from flott.graph.partitioning import Forward, Hash, Partitioning, Rebalance
+from flott.graph.specs import SourceSpec
+from flott.graph.stream_graph import NodeId, StreamEdge, StreamGraph, StreamNode
+from flott.graph.transformations import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    Operation,
+    Partition,
+    Program,
+    SideOutput,
+    Transformation,
+    TransformationId,
+    Union,
+)
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The environment's settings that fill in what a transformation leaves open."""
+
+    job_name: str
+    parallelism: int
+    max_parallelism: int
+    chaining_enabled: bool = True
+    auto_generated_uids: bool = True  #: whether an operator may go without a uid
+
+
+@dataclass(frozen=True)
+class _Upstream:
+    """A physical producer seen through the virtual steps between it and its consumer."""
+
+    node: TransformationId
+    partitioning: Partitioning | None = None
+    side_tag: str | None = None
+
+
+#: For each step the physical producers behind it: what an operator that reads the step reads.
+_Producers = Mapping[TransformationId, tuple[_Upstream, ...]]
+
+
+def translate(program: Program, defaults: Defaults) -> StreamGraph:
+    """Build the stream graph of everything in the program that leads to a sink."""
+    reachable = _reachable_from_sinks(program)
+    steps = [t for t in program if t.id in reachable]
+    producers = _producers(steps)
+    groups = _slot_sharing_groups(steps, producers)
+    nodes = tuple(_node(t, t.step, groups[t.id], defaults) for t in steps if isinstance(t.step, Operation))
+    by_id = {node.id: node for node in nodes}
+    edges = tuple(
+        _edge(by_id[NodeId(up.node)], by_id[NodeId(t.id)], index, up)
+        for t in steps
+        if isinstance(t.step, Operation)
+        for index, source in enumerate(t.inputs)
+        for up in producers[source]
+    )
+    _refuse_duplicate_uids(nodes)
+    if not defaults.auto_generated_uids:
+        _refuse_missing_uids(nodes)
+    return StreamGraph(defaults.job_name, nodes, edges, defaults.chaining_enabled)
+
+
+def _reachable_from_sinks(program: Program) -> set[TransformationId]:
+    """Ids that lead to a sink. A step whose output nobody consumes is left out."""
+    pending = [t.id for t in program if t.is_sink]
+    if not pending:
+        raise ProgramError(
+            "The program has no sink, so nothing would be computed. End at least one stream with print(), sink_to(...),"
+            " add_sink(...) or execute_and_collect()."
+        )
+    seen: set[TransformationId] = set()
+    while pending:
+        ident = pending.pop()
+        if ident not in seen:
+            seen.add(ident)
+            pending.extend(program[ident].inputs)
+    return seen
+
+
+def _producers(steps: Iterable[Transformation]) -> _Producers:
+    """Look through the virtual steps, inputs first. Of two partitionings the one nearer to the consumer counts."""
+    behind: dict[TransformationId, tuple[_Upstream, ...]] = {}
+    for t in steps:
+        inputs = tuple(up for source in t.inputs for up in behind[source])
+        match t.step:
+            case Operation():
+                behind[t.id] = (_Upstream(t.id),)
+            case Union():
+                behind[t.id] = inputs
+            case Partition(partitioning):
+                behind[t.id] = tuple(replace(up, partitioning=partitioning) for up in inputs)
+            case SideOutput(tag_id):
+                behind[t.id] = tuple(replace(up, side_tag=tag_id) for up in inputs)
+    return behind
+
+
+def _slot_sharing_groups(steps: Iterable[Transformation], producers: _Producers) -> Mapping[TransformationId, str]:
+    """Flink's rule: an operator's own group, or its inputs' if they all share one, otherwise the default."""
+    groups: dict[TransformationId, str] = {}
+    for t in steps:
+        inherited = {groups[up.node] for source in t.inputs for up in producers[source]}
+        common = inherited.pop() if len(inherited) == 1 else DEFAULT_SLOT_SHARING_GROUP
+        groups[t.id] = t.slot_sharing_group or common
+    return groups
+
+
+def _node(t: Transformation, operation: Operation, group: str, defaults: Defaults) -> StreamNode:
+    max_parallelism = t.max_parallelism or defaults.max_parallelism
+    parallelism = t.parallelism or _preferred_parallelism(operation) or min(defaults.parallelism, max_parallelism)
+    if parallelism > max_parallelism:
+        raise ProgramError(
+            f"Operator {t.name!r} ({t.source_line}) has parallelism {parallelism}, above its maximum of"
+            f" {max_parallelism}. Lower the parallelism, or raise the maximum with set_max_parallelism({parallelism})"
+            " before the job has state."
+        )
+    return StreamNode(
+        id=NodeId(t.id),
+        name=t.name,
+        spec=operation.spec,
+        parallelism=parallelism,
+        max_parallelism=max_parallelism,
+        keys=operation.keys,
+        output_type=operation.output_type,
+        uid=t.uid,
+        uid_hash=t.uid_hash,
+        description=t.description,
+        slot_sharing_group=group,
+        chaining=t.chaining,
+        source_line=t.source_line,
+    )
+
+
+def _preferred_parallelism(operation: Operation) -> int | None:
+    return operation.spec.source.preferred_parallelism if isinstance(operation.spec, SourceSpec) else None
+
+
+def _edge(source: StreamNode, target: StreamNode, index: int, up: _Upstream) -> StreamEdge:
+    partitioning = up.partitioning
+    if partitioning is None:
+        partitioning = Forward() if source.parallelism == target.parallelism else Rebalance()
+    if isinstance(partitioning, Forward) and source.parallelism != target.parallelism:
+        raise ProgramError(
+            f"forward() between {source.name!r} (parallelism {source.parallelism}) and {target.name!r} (parallelism"
+            f" {target.parallelism}; {target.source_line}) needs equal parallelism. Use rebalance() or rescale(), or"
+            " set the same parallelism on both."
+        )
+    if target.keys and target.keys[index] is not None and not isinstance(partitioning, Hash):
+        raise ProgramError(
+            f"Operator {target.name!r} ({target.source_line}) is keyed, but its input was redistributed by"
+            f" {partitioning.label} after key_by(). Call key_by() last."
+        )
+    return StreamEdge(source.id, target.id, index, partitioning, up.side_tag)
+
+
+def _refuse_duplicate_uids(nodes: tuple[StreamNode, ...]) -> None:
+    seen: dict[str, StreamNode] = {}
+    for node in nodes:
+        if node.uid is None:
+            continue
+        if other := seen.get(node.uid):
+            raise ProgramError(
+                f"The uid {node.uid!r} is used by {other.name!r} ({other.source_line}) and {node.name!r}"
+                f" ({node.source_line}). A uid names one operator's state: give each its own."
+            )
+        seen[node.uid] = node
+
+
+def _refuse_missing_uids(nodes: tuple[StreamNode, ...]) -> None:
+    missing = [node for node in nodes if node.uid is None and node.uid_hash is None]
+    if missing:
+        listed = ", ".join(f"{node.name!r} ({node.source_line})" for node in missing)
+        raise ProgramError(
+            f"pipeline.auto-generate-uids is off, and these operators have no uid: {listed}. Call uid(...) on each,"
+            " or allow generated uids."
+        )
