@@ -1,0 +1,64 @@
+"""Opens files that may be compressed, by the end of their name. Driver and task side."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+from collections.abc import Callable
+from typing import BinaryIO, cast
+
+_UNPACK: dict[str, Callable[[str, str], object]] = {
+    ".gz": gzip.open,
+    ".gzip": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+
+
+def is_compressed(path: str) -> bool:
+    """Whether the file must be unpacked, and so cannot be entered in the middle."""
+    return path.endswith(tuple(_UNPACK))
+
+
+def has_byte_lines(charset_name: str) -> bool:
+    """Whether a line ends at every byte 10 and nowhere else, as in UTF-8 and unlike UTF-16."""
+    return "\n".encode(charset_name) == b"\n" and codecs.lookup(charset_name).name not in ("utf-7", "hz")
+
+
+def open_bytes(path: str) -> BinaryIO:
+    """The content of the file, unpacked."""
+    for suffix, unpack in _UNPACK.items():
+        if path.endswith(suffix):
+            return cast(BinaryIO, unpack(path, "rb"))
+    return open(path, "rb")
+
+
+def open_as_utf8(path: str, charset_name: str) -> BinaryIO:
+    """The content of a file in any character set, as UTF-8."""
+    text = io.TextIOWrapper(cast("io.BufferedReader", open_bytes(path)), charset_name, newline="")
+    return cast(BinaryIO, io.BufferedReader(_Transcoded(text)))
+
+
+class _Transcoded(io.RawIOBase):
+    """Text read as UTF-8 bytes."""
+
+    def __init__(self, text: io.TextIOWrapper):
+        self._text = text
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        if not self._rest:
+            self._rest = self._text.read(8192).encode()
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+    def close(self) -> None:
+        self._text.close()
+        super().close()

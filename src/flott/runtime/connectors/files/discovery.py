@@ -1,0 +1,86 @@
+"""Finds the files below the given paths. Driver side."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from flott.errors import ProgramError, StorageError
+
+
+@dataclass(frozen=True, order=True)
+class FoundFile:
+    """A file and the size it had when it was found."""
+
+    path: str
+    size_bytes: int
+
+
+def check_paths(paths: Sequence[str], watching: bool) -> None:
+    """Refuse paths nobody can read, before anything runs. What is watched may be a pattern nothing matches yet."""
+    for path in paths:
+        if os.path.exists(path):
+            wanted = os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK
+            if not os.access(path, wanted):
+                raise ProgramError(f"Cannot read {path}: permission denied. Check the rights of the job's user.")
+        elif glob.has_magic(path):
+            if not watching and not any(True for _ in _matches(path)):
+                raise ProgramError(f"No file matches {path}. Check its spelling, and that the files are there.")
+        else:
+            raise ProgramError(
+                f"There is no file or directory {path}. Check its spelling, and that it is mounted on the driver and on"
+                " every executor."
+            )
+
+
+def find_files(paths: Sequence[str]) -> list[FoundFile]:
+    """All files below the paths, each once, sorted by path."""
+    found: dict[str, FoundFile] = {}
+    for path in paths:
+        for file in _below(path):
+            found[file.path] = file
+    return sorted(found.values())
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers leave a file or directory alone: it is unfinished or not data."""
+    return name.startswith((".", "_"))
+
+
+def _below(path: str) -> Iterator[FoundFile]:
+    if os.path.isdir(path):
+        yield from _walk(path)
+    elif os.path.exists(path):
+        yield from _measured(path)
+    elif glob.has_magic(path):
+        for match in _matches(path):
+            yield from _walk(match) if os.path.isdir(match) else _measured(match)
+    # A path that has gone since it was checked holds no more files; what was planned from it fails when it is read.
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    for match in glob.iglob(pattern, recursive=True):
+        if not is_hidden(os.path.basename(match)):
+            yield match
+
+
+def _walk(directory: str) -> Iterator[FoundFile]:
+    try:
+        with os.scandir(directory) as listing:
+            entries = [entry for entry in listing if not is_hidden(entry.name)]
+    except OSError as error:
+        raise StorageError(f"Cannot list {directory}: {error.strerror}. Check that it is readable.") from error
+    for entry in entries:
+        if entry.is_dir():
+            yield from _walk(entry.path)
+        else:
+            yield from _measured(entry.path)
+
+
+def _measured(path: str) -> Iterator[FoundFile]:
+    try:
+        yield FoundFile(path, os.stat(path).st_size)
+    except FileNotFoundError:
+        return  # gone between listing and looking: it was never found
