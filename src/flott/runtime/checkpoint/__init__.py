@@ -1,0 +1,1 @@
+"""The durable protocol: plans, checkpoints, what to restore, what to delete. Driver side."""

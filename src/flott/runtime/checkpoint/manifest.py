@@ -1,0 +1,266 @@
+"""A checkpoint as a value, and its one spelling on disk (`_metadata`, JSON, versioned). Driver side.
+
+Nobody else writes or reads a field of it. JSON, because it must be readable by people, by other languages and by every
+later version; the few values that are the user's own objects (attributes of a watermark generator) are pickled and
+base64-encoded.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.datastream.connectors.base import Json, Slice, SlicePlan
+from flott.errors import CorruptStateError
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.operators.watermarks import TimeProgress
+from flott.runtime.state.keyed_state import Chain, StateFile
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class SubtaskSnapshot:
+    """One operator subtask at the checkpoint."""
+
+    watermark: int = MIN_WATERMARK
+    chain: Chain | None = None
+    progress: TimeProgress | None = None
+
+
+@dataclass(frozen=True)
+class OperatorSnapshot:
+    """One operator at the checkpoint."""
+
+    name: str
+    uid: str | None
+    parallelism: int
+    max_parallelism: int
+    subtasks: tuple[SubtaskSnapshot, ...]
+
+    @property
+    def has_state(self) -> bool:
+        """Whether any subtask holds keyed state."""
+        return any(subtask.chain for subtask in self.subtasks)
+
+
+@dataclass(frozen=True)
+class SourceSnapshot:
+    """One source at the checkpoint."""
+
+    enumerator: Json
+    splits: dict[str, TimeProgress]
+    finished: bool = False
+    readers: tuple[tuple[str, ...], ...] = ()  #: the splits that each subtask reads
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A completed checkpoint: everything needed to continue from it."""
+
+    job_id: str
+    job_name: str
+    checkpoint_id: int  #: the epoch whose end it is
+    completed_at_ms: int
+    seed: int
+    operators: dict[OperatorId, OperatorSnapshot] = field(default_factory=dict)
+    sources: dict[OperatorId, SourceSnapshot] = field(default_factory=dict)
+    committables: dict[OperatorId, list[Json]] = field(default_factory=dict)
+    attempts: tuple[str, ...] = ()  #: the task attempts whose output counts
+    wakeup_ms: int | None = None  #: the earliest processing-time timer
+    final: bool = False  #: the job has finished with it
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Names of all state files it refers to."""
+        return frozenset(
+            file.name
+            for operator in self.operators.values()
+            for subtask in operator.subtasks
+            for file in subtask.chain or ()
+        )
+
+    @property
+    def state_bytes(self) -> int:
+        """Size of all state files it refers to."""
+        return sum(
+            file.size
+            for operator in self.operators.values()
+            for subtask in operator.subtasks
+            for file in subtask.chain or ()
+        )
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """What an epoch reads, fixed before it runs: slices and what their enumerators expect, by source."""
+
+    epoch: int
+    now_ms: int
+    slices: dict[OperatorId, SlicePlan]
+
+
+# --- manifest <-> JSON -----------------------------------------------------------------------------------------------
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The bytes of ``_metadata``."""
+    content = {
+        "version": VERSION,
+        "job-id": manifest.job_id,
+        "job-name": manifest.job_name,
+        "checkpoint-id": manifest.checkpoint_id,
+        "completed-at-ms": manifest.completed_at_ms,
+        "seed": manifest.seed,
+        "final": manifest.final,
+        "wakeup-ms": manifest.wakeup_ms,
+        "attempts": list(manifest.attempts),
+        "operators": {ident: _operator_out(snapshot) for ident, snapshot in manifest.operators.items()},
+        "sources": {ident: _source_out(snapshot) for ident, snapshot in manifest.sources.items()},
+        "committables": manifest.committables,
+    }
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def decode_manifest(data: bytes, name: str) -> Manifest:
+    """The manifest in the bytes of ``_metadata``; ``name`` is used in errors only."""
+    content = _versioned(data, name)
+    try:
+        return Manifest(
+            job_id=content["job-id"],
+            job_name=content["job-name"],
+            checkpoint_id=content["checkpoint-id"],
+            completed_at_ms=content["completed-at-ms"],
+            seed=content["seed"],
+            final=content["final"],
+            wakeup_ms=content["wakeup-ms"],
+            attempts=tuple(content["attempts"]),
+            operators={OperatorId(ident): _operator_in(raw) for ident, raw in content["operators"].items()},
+            sources={OperatorId(ident): _source_in(raw) for ident, raw in content["sources"].items()},
+            committables={OperatorId(ident): raw for ident, raw in content["committables"].items()},
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptStateError(f"{name} is damaged: {type(error).__name__} {error}.") from error
+
+
+def _operator_out(snapshot: OperatorSnapshot) -> Json:
+    return {
+        "name": snapshot.name,
+        "uid": snapshot.uid,
+        "parallelism": snapshot.parallelism,
+        "max-parallelism": snapshot.max_parallelism,
+        "subtasks": [
+            {
+                "watermark": subtask.watermark,
+                "chain": None if subtask.chain is None else [_file_out(file) for file in subtask.chain],
+                "progress": None if subtask.progress is None else _progress_out(subtask.progress),
+            }
+            for subtask in snapshot.subtasks
+        ],
+    }
+
+
+def _operator_in(raw: Json) -> OperatorSnapshot:
+    return OperatorSnapshot(
+        raw["name"],
+        raw["uid"],
+        raw["parallelism"],
+        raw["max-parallelism"],
+        tuple(
+            SubtaskSnapshot(
+                subtask["watermark"],
+                None if subtask["chain"] is None else tuple(_file_in(file) for file in subtask["chain"]),
+                None if subtask["progress"] is None else _progress_in(subtask["progress"]),
+            )
+            for subtask in raw["subtasks"]
+        ),
+    )
+
+
+def _file_out(file: StateFile) -> Json:
+    return {"name": file.name, "size": file.size, "base": file.is_base, "covers": list(file.covers)}
+
+
+def _file_in(raw: Json) -> StateFile:
+    return StateFile(raw["name"], raw["size"], raw["base"], tuple(raw["covers"]))
+
+
+def _source_out(snapshot: SourceSnapshot) -> Json:
+    return {
+        "enumerator": snapshot.enumerator,
+        "finished": snapshot.finished,
+        "readers": snapshot.readers,
+        "splits": {split: _progress_out(progress) for split, progress in snapshot.splits.items()},
+    }
+
+
+def _source_in(raw: Json) -> SourceSnapshot:
+    splits = {split: _progress_in(progress) for split, progress in raw["splits"].items()}
+    return SourceSnapshot(raw["enumerator"], splits, raw["finished"], tuple(map(tuple, raw["readers"])))
+
+
+def _progress_out(progress: TimeProgress) -> Json:
+    generator = None if progress.generator is None else base64.b64encode(progress.generator).decode()
+    return [progress.watermark, progress.idle, progress.active_at_ms, generator]
+
+
+def _progress_in(raw: Json) -> TimeProgress:
+    watermark, idle, active_at_ms, generator = raw
+    return TimeProgress(watermark, idle, active_at_ms, None if generator is None else base64.b64decode(generator))
+
+
+# --- input plan <-> JSON ---------------------------------------------------------------------------------------------
+
+
+def encode_input(plan: InputPlan) -> bytes:
+    """The bytes of a plan file."""
+    content = {
+        "version": VERSION,
+        "epoch": plan.epoch,
+        "now-ms": plan.now_ms,
+        "sources": {
+            ident: {
+                "finished": slices.finished,
+                "backlog": slices.backlog,
+                "wake-at-ms": slices.wake_at_ms,
+                "slices": [[s.split, s.start, s.stop, s.records, s.ends_split, s.detail] for s in slices.slices],
+            }
+            for ident, slices in plan.slices.items()
+        },
+    }
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def decode_input(data: bytes, name: str) -> InputPlan:
+    """The plan in the bytes of a plan file."""
+    content = _versioned(data, name)
+    try:
+        return InputPlan(
+            content["epoch"],
+            content["now-ms"],
+            {
+                OperatorId(ident): SlicePlan(
+                    tuple(Slice(*fields) for fields in raw["slices"]),
+                    raw["finished"],
+                    raw["backlog"],
+                    raw["wake-at-ms"],
+                )
+                for ident, raw in content["sources"].items()
+            },
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptStateError(f"{name} is damaged: {type(error).__name__} {error}.") from error
+
+
+def _versioned(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        content = json.loads(data)
+        version = content["version"]
+    except (LookupError, ValueError, TypeError, RecursionError) as error:
+        raise CorruptStateError(f"{name} is not a Flott file or is damaged: {error}.") from error
+    if version != VERSION:
+        raise CorruptStateError(f"{name} has format version {version}; this version of Flott reads version {VERSION}.")
+    return content  # type: ignore[no-any-return]

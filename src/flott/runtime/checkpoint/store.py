@@ -1,0 +1,180 @@
+"""The job's directory: read and write plans and checkpoints, find the latest, lock it. Driver side."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from flott.errors import ConfigurationError, JobLockedError, StateError, StorageError
+from flott.runtime.checkpoint import paths
+from flott.runtime.checkpoint.manifest import (
+    InputPlan,
+    Manifest,
+    decode_input,
+    decode_manifest,
+    encode_input,
+    encode_manifest,
+)
+from flott.runtime.checkpoint.retention import Discard
+from flott.runtime.storage import DRAFT, LocalStorage
+
+
+@dataclass
+class CheckpointStore:
+    """Durable plans and checkpoints of one job."""
+
+    storage: LocalStorage
+    _lock: IO[str] | None = None
+
+    def claim(self, job_name: str) -> None:
+        """Make the directory this process's own; refuses one that another process is running."""
+        root = Path(self.storage.root)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            lock = open(root / paths.LOCK, "a")  # noqa: SIM115  # held until release()
+        except OSError as error:
+            raise ConfigurationError(
+                f"The checkpoint directory {root} cannot be used: {error.strerror}. Set execution.checkpointing.dir to"
+                " a folder this user may write to."
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise JobLockedError(
+                f"Another process is running the job in {root}. Stop it first, or start this one without"
+                " execution.state-recovery.from-latest to run it as a new job."
+            ) from error
+        self._lock = lock
+        try:
+            if not self.storage.exists(paths.JOB):
+                description = {"version": 1, "job-name": job_name, "job-id": root.name}
+                self.storage.publish(paths.JOB, json.dumps(description).encode())
+        except StorageError:
+            self.release()
+            raise
+        self._delete_drafts()
+
+    def release(self) -> None:
+        """Let go of the directory."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _delete_drafts(self) -> None:
+        """Delete what a crash left half written. Nobody else writes here while the lock is held."""
+        with contextlib.suppress(StorageError):  # they are in nobody's way
+            for name in self.storage.list("."):
+                if name.startswith(DRAFT):
+                    self.storage.delete(name)
+            for name in self.storage.list(paths.PLANS):
+                if paths.epoch_of_plan(name) is None:
+                    self.storage.delete(f"{paths.PLANS}/{name}")
+
+    # --- plans -------------------------------------------------------------------------------------------------------
+
+    def write_plan(self, plan: InputPlan) -> None:
+        """Fix the input of an epoch, durably."""
+        self.storage.publish(paths.plan(plan.epoch), encode_input(plan))
+
+    def read_plan(self, epoch: int) -> InputPlan | None:
+        """The plan of an epoch, if it was ever made."""
+        name = paths.plan(epoch)
+        if not self.storage.exists(name):
+            return None
+        return decode_input(self.storage.read(name), str(Path(self.storage.root, name)))
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def publish(self, manifest: Manifest) -> None:
+        """Complete a checkpoint: the atomic commit point of its epoch."""
+        self.storage.publish(paths.metadata(manifest.checkpoint_id), encode_manifest(manifest))
+
+    def read(self, checkpoint_id: int) -> Manifest:
+        """A completed checkpoint."""
+        name = paths.metadata(checkpoint_id)
+        return decode_manifest(self.storage.read(name), str(Path(self.storage.root, name)))
+
+    def completed(self) -> list[Manifest]:
+        """All completed checkpoints, oldest first."""
+        ids = sorted(ident for name in self.storage.list(".") if (ident := paths.id_of_checkpoint(name)) is not None)
+        return [self.read(ident) for ident in ids if self.storage.exists(paths.metadata(ident))]
+
+    # --- deleting ----------------------------------------------------------------------------------------------------
+
+    def discard(self, discard: Discard) -> None:
+        """Delete what retention lets go."""
+        for checkpoint_id in discard.checkpoints:
+            self.storage.delete(paths.metadata(checkpoint_id))
+            self.storage.delete_folder(paths.checkpoint(checkpoint_id))
+            self.storage.delete(paths.plan(checkpoint_id))
+        for name in discard.files:
+            self.storage.delete(name)
+
+    def state_files(self) -> Iterator[str]:
+        """Names in the state folder."""
+        return self.storage.list(paths.STATE)
+
+    def stale_plans(self, oldest_retained: int) -> Iterator[int]:
+        """Epochs before the oldest retained checkpoint that still have a plan."""
+        for name in self.storage.list(paths.PLANS):
+            epoch = paths.epoch_of_plan(name)
+            if epoch is not None and epoch < oldest_retained:
+                yield epoch
+
+    def delete_everything(self) -> None:
+        """The job is over and nobody wants its checkpoints."""
+        self.release()
+        self.storage.delete_folder(".")
+
+
+def latest_job(directory: str, job_name: str, sync: bool) -> LocalStorage | None:
+    """The directory of the most recent job of this name that has a completed checkpoint.
+
+    If none has, of the most recent one that came as far as planning an epoch.
+    """
+    best: tuple[bool, int, str] | None = None
+    for path in sorted(Path(directory).glob(f"*/{paths.JOB}")):
+        if _job_name(path) != job_name:
+            continue
+        checkpoints = _times(path.parent, "chk-*/_metadata")
+        times = checkpoints + _times(path.parent, "plans/*.json")
+        found = (bool(checkpoints), max(times, default=0), str(path.parent))
+        if times and (best is None or found[:2] > best[:2]):
+            best = found
+    return LocalStorage(best[2], sync) if best is not None else None
+
+
+def _job_name(path: Path) -> str | None:
+    try:
+        return json.loads(path.read_bytes())["job-name"]  # type: ignore[no-any-return]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # not a description of ours, or not any more
+
+
+def _times(folder: Path, pattern: str) -> list[int]:
+    """When files were last written. A running job may delete some meanwhile."""
+    times = []
+    for path in folder.glob(pattern):
+        with contextlib.suppress(FileNotFoundError):
+            times.append(os.stat(path).st_mtime_ns)
+    return times
+
+
+def open_checkpoint(path: str, sync: bool) -> tuple[LocalStorage, Manifest]:
+    """The job directory and manifest that a path to a checkpoint names (its folder, or the metadata file)."""
+    folder = Path(path).parent if Path(path).name == "_metadata" else Path(path)
+    ident = paths.id_of_checkpoint(folder.name)
+    if ident is None or not (folder / "_metadata").is_file():
+        raise StateError(
+            f"{path} is not a completed checkpoint. Give the path of a folder such as .../<job id>/chk-42 that holds a"
+            " _metadata file in execution.state-recovery.path."
+        )
+    storage = LocalStorage(str(folder.parent.resolve()), sync)
+    return storage, CheckpointStore(storage).read(ident)

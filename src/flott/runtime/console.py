@@ -1,0 +1,182 @@
+"""How a job looks on a terminal: a live line while it runs, plain log lines otherwise. Driver side."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from flott.common import _options as options
+from flott.common.configuration import Configuration
+from flott.common.job_status import JobStatus
+from flott.common.watermark_strategy import MAX_WATERMARK
+from flott.graph.job_graph import JobGraph
+from flott.runtime.clock import Clock
+from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+
+#: The rate shown is over this many seconds.
+RATE_WINDOW_SECONDS = 5.0
+
+
+def listener_of(configuration: Configuration, graph: JobGraph, clock: Clock) -> JobListener:
+    """The display a configuration asks for; ``auto``: live on a terminal, otherwise only what goes wrong."""
+    mode = options.read(configuration, options.PROGRESS)
+    if mode == "auto":
+        mode = "live" if sys.stderr.isatty() else "problems"
+    match mode:
+        case "live":
+            return LiveDisplay(graph.name, clock)
+        case "log":
+            return LogDisplay(graph.name, clock, every_seconds=5.0)
+        case "problems":
+            return LogDisplay(graph.name, clock, every_seconds=None)
+    return JobListener()
+
+
+class _Totals(JobListener):
+    """Adds up what every display shows."""
+
+    def __init__(self, name: str, clock: Clock):
+        self.name = name
+        self.clock = clock
+        self.started = clock.monotonic()
+        self.records = 0
+        self.written = 0
+        self.epochs = 0
+        self.restarts = 0
+        self.last: EpochStatistics | None = None
+        self._recent: deque[tuple[float, int]] = deque()
+
+    def add(self, statistics: EpochStatistics) -> None:
+        """Take an epoch into account."""
+        now = self.clock.monotonic()
+        self.records += statistics.records_in
+        self.written += statistics.records_out
+        self.epochs += 1
+        self.last = statistics
+        self._recent.append((now, statistics.records_in))
+        while self._recent and now - self._recent[0][0] > RATE_WINDOW_SECONDS:
+            self._recent.popleft()
+
+    def rate(self) -> float:
+        """Records per second, lately."""
+        span = min(RATE_WINDOW_SECONDS, self.clock.monotonic() - self.started)
+        return sum(records for _, records in self._recent) / max(span, 0.001)
+
+    def line(self) -> str:
+        """The state of the job in one line."""
+        last = self.last
+        if last is None:
+            return f"{self.name}  starting"
+        age = max(0.0, (self.clock.now_ms() - last.completed_at_ms) / 1000)
+        parts = [
+            self.name,
+            f"epoch {last.epoch} ({last.total_ms:,.0f} ms)",
+            f"{self.rate():,.0f} records/s",
+            f"{self.records:,} in, {self.written:,} out",
+            f"watermark {watermark_text(last)}",
+            f"checkpoint {age:.1f} s ago, state {size_text(last.state_bytes)}",
+        ]
+        if self.restarts:
+            parts.append(f"{self.restarts} restarts")
+        return "  ·  ".join(parts)
+
+    def summary(self, status: JobStatus) -> str:
+        """The whole job in one line."""
+        seconds = self.clock.monotonic() - self.started
+        return (
+            f"{self.name} {status.name.lower()}: {self.records:,} records in {seconds:.1f} s"
+            f" ({self.records / max(seconds, 0.001):,.0f}/s), {self.written:,} written, {self.epochs} epochs,"
+            f" {self.restarts} restarts"
+        )
+
+
+class LogDisplay(_Totals):
+    """Plain lines on stderr: problems always, progress every few seconds if asked for."""
+
+    def __init__(self, name: str, clock: Clock, every_seconds: float | None):
+        super().__init__(name, clock)
+        self._every = every_seconds
+        self._shown = clock.monotonic()
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def on_epoch(self, statistics: EpochStatistics) -> None:
+        self.add(statistics)
+        if self._every is not None and self.clock.monotonic() - self._shown >= self._every:
+            self._shown = self.clock.monotonic()
+            self._say(self.line())
+
+    def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
+        self.restarts += 1
+        self._say(f"{self.name}: restart {self.restarts} in {delay_ms} ms, because an epoch failed:\n{_indent(card)}")
+
+    def on_status(self, status: JobStatus, reason: str = "") -> None:
+        if status.is_terminal_state() and self._every is not None:
+            self._say(self.summary(status))
+
+    def _say(self, text: str) -> None:
+        stamp = datetime.fromtimestamp(self.clock.now_ms() / 1000).strftime("%H:%M:%S")
+        self._console.print(Text(f"{stamp} {text}"))
+
+
+class LiveDisplay(_Totals):
+    """One line at the bottom of the terminal that is kept up to date; problems scroll by above it."""
+
+    def __init__(self, name: str, clock: Clock):
+        super().__init__(name, clock)
+        self._console = Console(stderr=True, highlight=False)
+        self._live: Live | None = None
+
+    def on_status(self, status: JobStatus, reason: str = "") -> None:
+        if status is JobStatus.RUNNING and self._live is None:
+            # The line is drawn on stderr; what the program prints passes above it.
+            self._live = Live(
+                get_renderable=self._render, console=self._console, refresh_per_second=8,
+                redirect_stdout=sys.stdout.isatty(), redirect_stderr=True,
+            )  # fmt: skip
+            self._live.start()
+        elif status.is_terminal_state():
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
+            self._console.print(Text(self.summary(status), style="bold"))
+
+    def on_epoch(self, statistics: EpochStatistics) -> None:
+        self.add(statistics)
+
+    def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
+        self.restarts += 1
+        self._console.print(Text(f"Restart {self.restarts} in {delay_ms} ms, because an epoch failed:", style="yellow"))
+        self._console.print(Text(_indent(card)))
+
+    def _render(self) -> Text:
+        return Text(self.line(), style="cyan", overflow="ellipsis", no_wrap=True)
+
+
+def watermark_text(statistics: EpochStatistics) -> str:
+    """A watermark for people."""
+    if not statistics.has_watermark:
+        return "none"
+    if statistics.watermark >= MAX_WATERMARK:
+        return "end of input"
+    try:
+        return datetime.fromtimestamp(statistics.watermark / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return str(statistics.watermark)
+
+
+def size_text(size: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TB"
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,50 @@
+"""The in-process carrier: the same tasks, one after the other in this process. No Spark, no JVM; breakpoints work."""
+
+from __future__ import annotations
+
+from flott.errors import WorkerLostError
+from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.plan import EpochPlan
+from flott.runtime.epoch.report import EpochResult
+from flott.runtime.epoch.runner import gather
+from flott.runtime.epoch.task import TaskCache, run_task
+from flott.runtime.epoch.wire import Row
+
+
+class LocalRunner:
+    """Runs epochs in the calling thread. Records still travel as bytes between stages, as they do on Spark."""
+
+    def __init__(self) -> None:
+        self._image: JobImage | None = None
+        self._cache = TaskCache()
+        self._cancelled = False
+
+    def install(self, image: JobImage) -> None:
+        self._image = image
+
+    def run(self, plan: EpochPlan) -> EpochResult:
+        image = self._image
+        assert image is not None, "install() comes before run()"
+        rows: list[list[Row]] = [[] for _ in range(image.topology.stages[0].width)]
+        for stage in image.topology.stages:
+            last = stage.index + 1 == len(image.topology.stages)
+            following: list[list[Row]] = [
+                [] for _ in range(1 if last else image.topology.stages[stage.index + 1].width)
+            ]
+            for partition in range(stage.width):
+                task_attempt = f"{plan.epoch}.{stage.index}.{partition}"  # unlike any other of this run
+                for target, row in run_task(
+                    self._cache, image, plan, stage.index, partition, task_attempt, rows[partition]
+                ):
+                    if self._cancelled:
+                        raise WorkerLostError("The epoch was cancelled.")
+                    following[target].append(row)
+                rows[partition] = []
+            rows = following
+        return gather(rows[0])
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def close(self) -> None:
+        self._cache.clear()

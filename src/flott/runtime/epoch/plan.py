@@ -1,0 +1,63 @@
+"""The plan of one epoch: everything a task needs to know that changes from epoch to epoch. A value.
+
+Together with the job image (constant) and the state files it names, it determines what the epoch computes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.datastream.connectors.base import Slice
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.operators.source import SourceAssignment
+from flott.runtime.operators.watermarks import TimeProgress
+from flott.runtime.state.keyed_state import Chain
+
+
+@dataclass(frozen=True)
+class SubtaskState:
+    """Where an operator subtask begins."""
+
+    watermark: int = MIN_WATERMARK
+    chain: Chain = ()
+    #: State of other subtasks to take a part of, after a change of parallelism. Then ``chain`` is empty.
+    foreign: tuple[Chain, ...] = ()
+    progress: TimeProgress = field(default_factory=TimeProgress)
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """One attempt at one epoch."""
+
+    run_id: str  #: of the process that drives the job; part of every name a task makes
+    epoch: int
+    attempt: int
+    now_ms: int
+    seed: int
+    sources: Mapping[OperatorId, tuple[SourceAssignment, ...]] = field(default_factory=dict)
+    states: Mapping[OperatorId, tuple[SubtaskState, ...]] = field(default_factory=dict)
+    final: bool = False  #: all sources end with it: operators finish and close
+
+
+def assign_slices(slices: Sequence[Slice], parallelism: int, readers: Mapping[str, int]) -> list[list[Slice]]:
+    """Distribute slices over subtasks: known splits to their reader, others to the least loaded, the largest first.
+
+    A split stays with its reader, because the watermark of a subtask never goes back: a split that came from a slower
+    subtask would find its records late. Pure and stable.
+    """
+    load = [0] * parallelism
+    owned = Counter(readers.values())
+    assigned: list[list[Slice]] = [[] for _ in range(parallelism)]
+    order = sorted(range(len(slices)), key=lambda i: (slices[i].split not in readers, -(slices[i].records or 1), i))
+    for index in order:
+        subtask = readers.get(slices[index].split)
+        if subtask is None:
+            subtask = min(range(parallelism), key=lambda s: (load[s], owned[s], s))
+        load[subtask] += slices[index].records or 1
+        assigned[subtask].append(slices[index])
+    for own in assigned:
+        own.sort(key=lambda part: part.split)
+    return assigned

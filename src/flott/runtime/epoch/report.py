@@ -1,0 +1,93 @@
+"""What a task tells the driver at the end of an epoch, and what the driver makes of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.datastream.connectors.base import Json
+from flott.graph.job_graph import JobGraph, VertexId
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.epoch.failure import FailureCard
+from flott.runtime.epoch.topology import Topology
+from flott.runtime.operators.source import SplitReport
+from flott.runtime.operators.watermarks import TimeProgress
+from flott.runtime.state.keyed_state import Chain
+
+
+@dataclass(frozen=True)
+class OperatorReport:
+    """One operator subtask after an epoch."""
+
+    watermark: int = MIN_WATERMARK
+    chain: Chain | None = None  #: its keyed state; None if it has none
+    state_entries: int = 0
+    progress: TimeProgress | None = None  #: of a watermark generator in the middle of a stream
+    splits: dict[str, SplitReport] = field(default_factory=dict)
+    committables: list[Json] = field(default_factory=list)
+    results: bytes | None = None  #: records for the driver, of a driver sink, encoded
+    records_in: int = 0
+    records_out: int = 0
+    metrics: dict[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
+
+
+@dataclass(frozen=True)
+class SubtaskReport:
+    """The acknowledgement of one vertex subtask."""
+
+    vertex: VertexId
+    subtask: int
+    attempt_id: str
+    consumed: dict[tuple[int, int], str]  #: whose output it took: (stage, subtask) -> attempt id
+    operators: dict[OperatorId, OperatorReport]
+    wakeup_ms: int | None  #: when it wants an epoch, input or not
+    busy_seconds: float
+    worker: int  #: process id, for people who look
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """Everything a runner brings back from one epoch."""
+
+    reports: tuple[SubtaskReport, ...] = ()
+    failures: tuple[FailureCard, ...] = ()
+
+    def missing(self, graph: JobGraph) -> list[str]:
+        """Subtasks that should have reported and did not."""
+        have = {(report.vertex, report.subtask) for report in self.reports}
+        return [
+            f"{vertex.name} ({subtask + 1}/{vertex.parallelism})"
+            for vertex in graph.vertices
+            for subtask in range(vertex.parallelism)
+            if (vertex.id, subtask) not in have
+        ]
+
+    def mixed(self, topology: Topology) -> list[str]:
+        """Subtasks that consumed output of an attempt other than the one that counts.
+
+        It happens if Spark loses published shuffle output and computes it again while a consumer has already read the
+        first version. Functions may be non-deterministic, so such an epoch must be run again as a whole.
+        """
+        counted = {(topology.stage_of[r.vertex], r.subtask): r.attempt_id for r in self.reports}
+        return [
+            f"subtask {report.subtask} of {report.vertex[:8]}"
+            for report in self.reports
+            if any(counted.get(sender) != attempt for sender, attempt in report.consumed.items())
+        ]
+
+    def busy_seconds(self, topology: Topology) -> float:
+        """How long the tasks of the epoch took, stage after stage: what is left of its duration is overhead."""
+        tasks: dict[tuple[int, int], float] = {}
+        for report in self.reports:
+            place = (topology.stage_of[report.vertex], report.subtask)
+            tasks[place] = tasks.get(place, 0.0) + report.busy_seconds
+        slowest: dict[int, float] = {}
+        for (stage, _), seconds in tasks.items():
+            slowest[stage] = max(seconds, slowest.get(stage, 0.0))
+        return sum(slowest.values())
+
+    def of_operator(self, operator: OperatorId) -> Iterable[tuple[SubtaskReport, OperatorReport]]:
+        """The reports of one operator, by subtask."""
+        found = [(report, report.operators[operator]) for report in self.reports if operator in report.operators]
+        return sorted(found, key=lambda pair: pair[0].subtask)

@@ -1,0 +1,39 @@
+"""The one door to a carrier: run an epoch's plan, bring back its result. Driver side."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Protocol
+
+from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.plan import EpochPlan
+from flott.runtime.epoch.report import EpochResult
+from flott.runtime.epoch.wire import FAILURE, REPORT, Row
+
+
+class EpochRunner(Protocol):
+    """Runs the epochs of one job."""
+
+    def install(self, image: JobImage) -> None:
+        """Make a job's image known to the workers; called before its first epoch and when the graph changes."""
+
+    def run(self, plan: EpochPlan) -> EpochResult:
+        """Run one epoch. Raises :class:`~flott.errors.WorkerLostError` if the carrier failed, not the job."""
+
+    def cancel(self) -> None:
+        """Stop the epoch that is running, from another thread; ``run`` then raises."""
+
+    def close(self) -> None:
+        """Release what ``install`` took."""
+
+
+def gather(rows: Iterable[Row]) -> EpochResult:
+    """The result of an epoch from the rows that reached the driver."""
+    reports, failures = [], []
+    for row in rows:
+        if row[2] == REPORT:
+            reports.append(pickle.loads(row[6]))
+        elif row[2] == FAILURE:
+            failures.append(pickle.loads(row[6]))
+    return EpochResult(tuple(reports), tuple(failures))

@@ -1,0 +1,282 @@
+"""A vertex subtask: its operators composed into one push chain, with their state. Task side.
+
+Composition happens once per worker process and subtask, not per record and not per epoch: every operator's ``emit`` is
+bound to what follows it. The subtask then lives in the worker's cache, and each epoch brings its state to the right
+version, pushes batches in, advances event time, and saves what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from flott.common.typeinfo import TypeInformation
+from flott.errors import TypeMismatchError
+from flott.graph.job_graph import ChainedOperator, JobEdge, JobVertex
+from flott.runtime.epoch.exchange import ResultPartition
+from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.plan import EpochPlan, SubtaskState
+from flott.runtime.epoch.report import OperatorReport
+from flott.runtime.epoch.wire import Row, encode_records
+from flott.runtime.operators.build import build_operator
+from flott.runtime.operators.function_operator import FunctionOperator
+from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operator, OperatorContext, RecordFailure
+from flott.runtime.operators.sink import SinkOperator
+from flott.runtime.operators.source import SourceOperator
+from flott.runtime.operators.watermarks import TimestampsOperator
+from flott.runtime.state.key_groups import groups_of
+from flott.runtime.state.keyed_state import Chain, KeyedState
+
+
+@contextmanager
+def _blaming(operator: ChainedOperator, activity: str) -> Iterator[None]:
+    """Whatever goes wrong inside is this operator's doing."""
+    try:
+        yield
+    except Exception as error:
+        raise RecordFailure(operator, activity) from error
+
+
+class Traffic:
+    """Counts the records of one operator."""
+
+    __slots__ = ("records_in", "records_out")
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        self.records_out = 0
+
+
+class Subtask:
+    """One parallel instance of a vertex, opened and kept by a worker."""
+
+    def __init__(
+        self, image: JobImage, vertex: JobVertex, outgoing: tuple[JobEdge, ...], subtask: int, scope: EpochScope
+    ):
+        self.vertex = vertex
+        self.index = subtask
+        self.scope = scope  #: shared with the other subtasks of the task: they push records into each other
+        self.image = image
+        self._outgoing = outgoing
+        self._states: list[KeyedState | None] = [self._keyed_state(op) for op in vertex.operators]
+        self.operators = [self._build(op, state) for op, state in zip(vertex.operators, self._states, strict=True)]
+        self._traffic = [Traffic() for _ in vertex.operators]
+        self._chains: list[Chain] = [() for _ in vertex.operators]
+        self._rewrite = [False for _ in vertex.operators]
+        self.partitions: dict[int, ResultPartition] = {}
+        self._metrics_before: list[dict[str, tuple[str, int | float]]] = [{} for _ in vertex.operators]
+        self._opened: list[Operator] = []
+
+    def _keyed_state(self, operator: ChainedOperator) -> KeyedState | None:
+        node = operator.node
+        if not node.is_keyed:
+            return None
+        return KeyedState(
+            operator.label, node.max_parallelism, groups_of(self.index, node.max_parallelism, node.parallelism)
+        )
+
+    def _build(self, operator: ChainedOperator, state: KeyedState | None) -> Operator:
+        return build_operator(
+            OperatorContext(
+                job_id=self.image.job_id,
+                job_name=self.image.job_name,
+                task_name=self.vertex.name,
+                operator=operator,
+                subtask=self.index,
+                scope=self.scope,
+                keyed_state=state,
+                job_parameters=self.image.settings.job_parameters,
+            )
+        )
+
+    # --- composition -------------------------------------------------------------------------------------------------
+
+    def compose(self, send: Callable[[Row], None], neighbours: dict[int, Emit]) -> None:
+        """Bind every output. ``neighbours`` holds the inputs of edges that stay in this task, by edge."""
+        for edge in self._outgoing:
+            if edge.index not in neighbours:
+                self.partitions[edge.index] = self._partition(edge, send)
+        for index, operator in enumerate(self.operators):
+            node = self.vertex.operators[index].node
+            operator.emit = self._output(index, None, neighbours, node.output_type)
+            tags = {op.side_tag for op in self.vertex.operators if op.fed_by == index and op.side_tag}
+            tags |= {edge.side_tag for edge in self._outgoing if edge.source_operator == index and edge.side_tag}
+            operator.side_emits = {tag: self._output(index, tag, neighbours, None) for tag in sorted(tags)}
+
+    def input(self, index: int) -> Emit:
+        """Where batches of the head's input with this index go."""
+        head = self.operators[0]
+        return self._counting_in(0, head.process if index == 0 else head.process_second)
+
+    def _partition(self, edge: JobEdge, send: Callable[[Row], None]) -> ResultPartition:
+        target = self.image.shapes[edge.target]
+        return ResultPartition(
+            edge=edge,
+            sender=self.vertex.operators[edge.source_operator],
+            subtask=self.index,
+            parallelism=self.vertex.parallelism,
+            target_parallelism=target.parallelism,
+            target_max_parallelism=target.max_parallelism,
+            target_stage=self.image.topology.stage_of[edge.target],
+            scope=self.scope,
+            max_records=self.image.settings.buffer_records,
+            send=send,
+        )
+
+    def _output(
+        self, index: int, tag: str | None, neighbours: dict[int, Emit], declared: TypeInformation | None
+    ) -> Emit:
+        consumers: list[Emit] = [
+            self._counting_in(position, self.operators[position].process)
+            for position, operator in enumerate(self.vertex.operators)
+            if operator.fed_by == index and operator.side_tag == tag
+        ]
+        for edge in self._outgoing:
+            if edge.source_operator == index and edge.side_tag == tag:
+                consumers.append(neighbours.get(edge.index) or self.partitions[edge.index].emit)
+        emit = self._counting_out(index, consumers)
+        return emit if declared is None else self._conforming(index, declared, emit)
+
+    def _counting_in(self, index: int, emit: Emit) -> Emit:
+        traffic = self._traffic[index]
+
+        def counted(values: list[Any], timestamps: list[int] | None) -> None:
+            traffic.records_in += len(values)
+            emit(values, timestamps)
+
+        return counted
+
+    def _counting_out(self, index: int, consumers: Sequence[Emit]) -> Emit:
+        traffic = self._traffic[index]
+
+        def fan_out(values: list[Any], timestamps: list[int] | None) -> None:
+            traffic.records_out += len(values)
+            for consume in consumers:
+                consume(values, timestamps)
+
+        return fan_out
+
+    def _conforming(self, index: int, declared: TypeInformation, emit: Emit) -> Emit:
+        operator = self.vertex.operators[index]
+
+        def conform(values: list[Any], timestamps: list[int] | None) -> None:
+            try:
+                checked = declared.conform(values)
+            except TypeMismatchError as error:
+                culprit = values[error.index] if error.index is not None else None
+                raise RecordFailure(
+                    operator, "checking a result against its declared type", record=culprit, has_record=True
+                ) from error
+            emit(checked, timestamps)
+
+        return conform
+
+    # --- an epoch ----------------------------------------------------------------------------------------------------
+
+    def restore(self, plan: EpochPlan, attempt_id: str) -> None:
+        """Be at the version the plan names, in the plan's scope; open the functions if they are not."""
+        scope = self.scope
+        scope.epoch, scope.attempt, scope.attempt_id = plan.epoch, plan.attempt, attempt_id
+        scope.now_ms, scope.seed, scope.origin = plan.now_ms, plan.seed, None
+        for index, operator in enumerate(self.vertex.operators):
+            self._traffic[index].records_in = self._traffic[index].records_out = 0
+            restored = plan.states.get(operator.id)
+            start = restored[self.index] if restored is not None else SubtaskState()
+            self._restore_operator(index, start)
+        if not self._opened:
+            for instance in self.operators:
+                self._opened.append(instance)  # first: one that fails to open is closed too, as in Flink
+                instance.open()
+
+    def _restore_operator(self, index: int, start: SubtaskState) -> None:
+        instance, state = self.operators[index], self._states[index]
+        instance.watermark = start.watermark
+        if isinstance(instance, TimestampsOperator):
+            instance.progress = start.progress
+        if state is None:
+            return
+        state.bring_to(start.chain, self.image.storage)
+        for chain in start.foreign:
+            state.load_foreign(chain, self.image.storage)
+        self._chains[index] = start.chain
+        self._rewrite[index] = bool(start.foreign)
+
+    def begin(self) -> None:
+        """Start the epoch, last operator first: whatever fires at once finds everything after it ready."""
+        for partition in self.partitions.values():
+            partition.begin()
+        for index in reversed(range(len(self.operators))):
+            self._metrics_before[index] = self._metrics(index)
+            self.operators[index].begin()
+
+    def advance(self, time: EventTime) -> list[EventTime]:
+        """Advance event time through the chain; returns each operator's, to tell those that follow."""
+        times: list[EventTime] = []
+        for index, operator in enumerate(self.operators):
+            fed_by = self.vertex.operators[index].fed_by
+            times.append(operator.advance(time if fed_by is None else times[fed_by]))
+            if times[-1].ended:
+                operator.finish()
+        for partition in self.partitions.values():
+            partition.flush()
+        return times
+
+    def save(self, attempt_id: str) -> dict[Any, OperatorReport]:
+        """Make the epoch's changes durable and report every operator."""
+        return {op.id: self._save_operator(index, op, attempt_id) for index, op in enumerate(self.vertex.operators)}
+
+    def _save_operator(self, index: int, operator: ChainedOperator, attempt_id: str) -> OperatorReport:
+        instance, state = self.operators[index], self._states[index]
+        committables, results = instance.prepare_commit() if isinstance(instance, SinkOperator) else ([], None)
+        with _blaming(operator, "sending results to the driver"):
+            encoded = encode_records(results, None, None) if results else None
+        return OperatorReport(
+            watermark=instance.watermark,
+            chain=self._save_state(index, operator, state, attempt_id) if state is not None else None,
+            state_entries=sum(state.sizes().values()) if state is not None else 0,
+            progress=instance.progress if isinstance(instance, TimestampsOperator) else None,
+            splits=instance.reports if isinstance(instance, SourceOperator) else {},
+            committables=committables,
+            results=encoded,
+            records_in=self._traffic[index].records_in,
+            records_out=self._traffic[index].records_out,
+            metrics=self._metric_changes(index),
+        )
+
+    def _save_state(self, index: int, operator: ChainedOperator, state: KeyedState, attempt_id: str) -> Chain:
+        name = f"state/{operator.id[:16]}-{self.index}-{self.scope.epoch}-{attempt_id}"
+        with _blaming(operator, "saving its keyed state"):
+            if self._rewrite[index]:
+                return state.save_whole(self.image.storage, name)
+            return state.save(self._chains[index], self.image.storage, name)
+
+    def next_wakeup_ms(self) -> int | None:
+        """When any operator wants an epoch."""
+        return min((at for op in self.operators if (at := op.next_wakeup_ms()) is not None), default=None)
+
+    def close(self) -> None:
+        """Close every operator, also if one of them fails to."""
+        failure: Exception | None = None
+        for operator in self._opened:
+            try:
+                operator.close()
+            except Exception as error:
+                failure = failure or error
+        self._opened = []
+        if failure is not None:
+            raise failure
+
+    # --- metrics -----------------------------------------------------------------------------------------------------
+
+    def _metrics(self, index: int) -> dict[str, tuple[str, int | float]]:
+        operator = self.operators[index]
+        return operator.metrics.readings() if isinstance(operator, FunctionOperator) else {}
+
+    def _metric_changes(self, index: int) -> dict[str, tuple[str, int | float]]:
+        """What the epoch added to each metric: workers come and go, so only changes can be added up."""
+        before = self._metrics_before[index]
+        return {
+            name: (mode, number - before[name][1] if mode == "sum" and name in before else number)
+            for name, (mode, number) in self._metrics(index).items()
+        }

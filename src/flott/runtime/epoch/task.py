@@ -1,0 +1,312 @@
+"""The body of a task: rows of one partition in, rows for the next stage out. The same code on every carrier.
+
+    take in all rows, pass on those for later stages -> restore -> begin -> process -> advance time -> save -> report
+
+A failure of user code is not an exception here but data: a failure card for the driver, and a mark for all tasks of the
+next stage to do nothing. So Spark sees tasks succeed, retries nothing in vain and prints no Java. Only the death of the
+process is an error to Spark.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from flott.errors import WorkerLostError
+from flott.graph.job_graph import JobEdge, VertexId
+from flott.runtime.epoch.failure import FailureCard, card_of
+from flott.runtime.epoch.gate import InputGate, combine
+from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.plan import EpochPlan
+from flott.runtime.epoch.report import SubtaskReport
+from flott.runtime.epoch.subtask import Subtask
+from flott.runtime.epoch.topology import Stage
+from flott.runtime.epoch.wire import ABORT, FAILURE, REPORT, TIME, Row
+from flott.runtime.operators.operator import Emit, EpochScope, EventTime, RecordFailure
+from flott.runtime.operators.source import SourceAssignment, SourceOperator
+
+#: (partition of the next stage, row); rows of the last stage are all for the driver and have partition 0.
+Addressed = tuple[int, Row]
+
+
+@dataclass
+class StageTask:
+    """The subtasks that share one task of a stage, composed and wired to each other and to the outbox."""
+
+    image: JobImage
+    stage: Stage
+    partition: int
+    subtasks: list[Subtask]
+    incoming: dict[VertexId, tuple[JobEdge, ...]]
+    outbox: deque[Row] = field(default_factory=deque)
+
+    @staticmethod
+    def build(image: JobImage, stage: Stage, partition: int) -> StageTask:
+        """Load and compose the subtasks of one task."""
+        task = StageTask(image, stage, partition, [], {})
+        scope = EpochScope()
+        outgoing: dict[VertexId, tuple[JobEdge, ...]] = {}
+        for ident in stage.vertices:
+            if partition < image.shapes[ident].parallelism:
+                vertex, edges_in, edges_out = image.load_vertex(ident)
+                task.subtasks.append(Subtask(image, vertex, edges_out, partition, scope))
+                task.incoming[ident], outgoing[ident] = edges_in, edges_out
+        by_vertex = {subtask.vertex.id: subtask for subtask in task.subtasks}
+        neighbours: dict[int, Emit] = {
+            edge.index: _from_neighbour(by_vertex[ident].input(edge.input_index))
+            for ident, edges in task.incoming.items()
+            for edge in edges
+            if edge.index in image.topology.local_edges
+        }
+        for subtask in task.subtasks:
+            own = {edge.index for edge in outgoing[subtask.vertex.id]}
+            subtask.compose(task.outbox.append, {i: emit for i, emit in neighbours.items() if i in own})
+        return task
+
+    def close(self) -> None:
+        """Close all subtasks; the first failure is raised after all were closed."""
+        failure: Exception | None = None
+        for subtask in self.subtasks:
+            try:
+                subtask.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+
+def _from_neighbour(take: Emit) -> Emit:
+    """An input fed by another vertex of the task: a position in its batches says nothing about the source's."""
+
+    def taken(values: list[Any], timestamps: list[int] | None) -> None:
+        try:
+            take(values, timestamps)
+        except RecordFailure as failure:
+            failure.index = None
+            raise
+
+    return taken
+
+
+class TaskCache:
+    """The tasks a worker process keeps between epochs. Which process runs a task changes, so it is only a cache."""
+
+    #: Jobs remembered at once; the one not used for longest makes room.
+    MAX_JOBS = 16
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, dict[tuple[int, int], StageTask]] = OrderedDict()
+
+    def take(self, image: JobImage, stage: int, partition: int) -> StageTask:
+        """The task, out of the cache until it is given back: one that fails is never seen again."""
+        tasks = self._jobs.get(image.image_id)
+        if tasks is None:
+            image.prepare_process()
+            tasks = self._jobs[image.image_id] = {}
+            while len(self._jobs) > self.MAX_JOBS:
+                _, oldest = self._jobs.popitem(last=False)
+                _close_all(oldest)
+        self._jobs.move_to_end(image.image_id)
+        task = tasks.pop((stage, partition), None)
+        return task or StageTask.build(image, image.topology.stages[stage], partition)
+
+    def give_back(self, task: StageTask) -> None:
+        """Keep a task whose epoch went well."""
+        if (tasks := self._jobs.get(task.image.image_id)) is not None:
+            tasks[task.stage.index, task.partition] = task
+
+    def clear(self) -> None:
+        """Close and forget everything."""
+        while self._jobs:
+            _close_all(self._jobs.popitem()[1])
+
+
+def _close_all(tasks: dict[tuple[int, int], StageTask]) -> None:
+    for task in tasks.values():
+        close_quietly(task)
+
+
+def close_quietly(task: StageTask) -> None:
+    """Close a task that is given up: its own failure was reported already."""
+    with suppress(Exception):
+        task.close()
+
+
+def run_task(
+    cache: TaskCache,
+    image: JobImage,
+    plan: EpochPlan,
+    stage: int,
+    partition: int,
+    task_attempt: str,
+    rows: Iterable[Row],
+) -> Iterator[Addressed]:
+    """Run one task of one epoch. A generator: rows leave as they are made."""
+    return _Run(cache, image, plan, stage, partition, task_attempt).run(rows)
+
+
+class _Run:
+    """One execution of one task."""
+
+    def __init__(
+        self, cache: TaskCache, image: JobImage, plan: EpochPlan, stage: int, partition: int, task_attempt: str
+    ):
+        self._cache = cache
+        self._image = image
+        self._plan = plan
+        self._stage = stage
+        self._partition = partition
+        self._attempt_id = f"{plan.run_id}-{plan.attempt}-{task_attempt}"
+        self._busy_with = ""  #: the vertex at work, for failure cards
+        self._scope = EpochScope(epoch=plan.epoch, attempt=plan.attempt)
+
+    def run(self, rows: Iterable[Row]) -> Iterator[Addressed]:
+        gate = InputGate(self._image.settings.input_memory_bytes)
+        collecting = gc.isenabled()
+        try:
+            for row in rows:
+                if row[0] != self._stage:
+                    yield self._address(row)
+                elif row[1] == self._partition:
+                    gate.add(row)
+                else:
+                    raise WorkerLostError(f"Rows for task {row[1]} reached task {self._partition} of stage {row[0]}.")
+            if gate.aborted:
+                yield from self._abort()
+                return
+            # Records come and go by the million and form no cycles: the collector would only search in vain.
+            gc.disable()
+            task: StageTask | None = None
+            try:
+                task = self._cache.take(self._image, self._stage, self._partition)
+                yield from self._epoch(task, gate)
+            except GeneratorExit:  # the epoch was cancelled
+                if task is not None:
+                    close_quietly(task)
+                raise
+            except Exception as error:
+                if task is not None:
+                    close_quietly(task)
+                yield from self._fail(card_of(error, self._busy_with, self._partition, self._scope))
+                return
+            if not self._plan.final:
+                self._cache.give_back(task)
+        finally:
+            gate.close()
+            if collecting:
+                gc.enable()
+
+    # --- the epoch ---------------------------------------------------------------------------------------------------
+
+    def _epoch(self, task: StageTask, gate: InputGate) -> Iterator[Addressed]:
+        started = perf_counter()
+        for subtask in task.subtasks:
+            self._focus(subtask)
+            subtask.restore(self._plan, self._attempt_id)
+        for subtask in reversed(task.subtasks):
+            self._focus(subtask)
+            subtask.begin()
+        for subtask in task.subtasks:
+            self._focus(subtask)
+            yield from self._feed(task, subtask, gate)
+        times = self._advance(task, gate)
+        yield from self._drain(task)
+        yield from self._tell_time(task, times)
+        saved = []
+        for subtask in task.subtasks:
+            self._focus(subtask)
+            saved.append(subtask.save(self._attempt_id))
+        if self._plan.final:
+            task.close()
+        busy = (perf_counter() - started) / max(len(task.subtasks), 1)
+        for subtask, operators in zip(task.subtasks, saved, strict=True):
+            wakeup = subtask.next_wakeup_ms()
+            report = SubtaskReport(
+                subtask.vertex.id, subtask.index, self._attempt_id, gate.consumed, operators, wakeup, busy, os.getpid()
+            )
+            yield self._to_driver(REPORT, report)
+
+    def _focus(self, subtask: Subtask) -> None:
+        self._busy_with = subtask.vertex.name
+        self._scope = subtask.scope
+
+    def _feed(self, task: StageTask, subtask: Subtask, gate: InputGate) -> Iterator[Addressed]:
+        head = subtask.operators[0]
+        if isinstance(head, SourceOperator):
+            assigned = self._plan.sources.get(subtask.vertex.head.id)
+            for _ in head.read(assigned[subtask.index] if assigned is not None else SourceAssignment()):
+                if task.outbox:
+                    yield from self._drain(task)
+            return
+        for edge in task.incoming[subtask.vertex.id]:
+            take = subtask.input(edge.input_index)
+            for values, timestamps, origin in gate.batches(edge.index, subtask.index):
+                subtask.scope.origin = origin
+                take(values, timestamps)
+                if task.outbox:
+                    yield from self._drain(task)
+        subtask.scope.origin = None
+
+    def _advance(self, task: StageTask, gate: InputGate) -> dict[VertexId, list[EventTime]]:
+        times: dict[VertexId, list[EventTime]] = {}
+        for subtask in task.subtasks:
+            self._focus(subtask)
+            inputs = [
+                times[edge.source][edge.source_operator]
+                if edge.index in self._image.topology.local_edges
+                else gate.time(edge.index, subtask.index)
+                for edge in task.incoming[subtask.vertex.id]
+            ]
+            times[subtask.vertex.id] = subtask.advance(combine(inputs))
+        return times
+
+    def _tell_time(self, task: StageTask, times: dict[VertexId, list[EventTime]]) -> Iterator[Addressed]:
+        """One row per receiving task says how far event time has come on all edges to it."""
+        news: dict[tuple[int, int], list[tuple[int, int, bool, bool]]] = {}
+        for subtask in task.subtasks:
+            for index, partition in subtask.partitions.items():
+                edge = partition.edge
+                time = times[subtask.vertex.id][edge.source_operator]
+                for receiver in partition.receivers():
+                    address = (self._image.topology.stage_of[edge.target], receiver)
+                    news.setdefault(address, []).append((index, time.watermark, time.idle, time.ended))
+        for (stage, receiver), entries in news.items():
+            yield self._address((stage, receiver, TIME, self._stage, self._partition, 0, (self._attempt_id, entries)))
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def _drain(self, task: StageTask) -> Iterator[Addressed]:
+        outbox = task.outbox
+        while outbox:
+            yield self._address(outbox.popleft())
+
+    def _address(self, row: Row) -> Addressed:
+        """The partition of the next stage that takes the row: its destination, or one that passes it on."""
+        following = self._stage + 1
+        if following >= len(self._image.topology.stages):
+            return 0, row
+        if row[0] == following:
+            return row[1], row
+        return row[1] % self._image.topology.stages[following].width, row
+
+    def _to_driver(self, kind: int, content: object) -> Addressed:
+        driver = self._image.topology.driver
+        return self._address((driver, self._partition, kind, 0, self._partition, 0, pickle.dumps(content, 5)))
+
+    def _fail(self, card: FailureCard) -> Iterator[Addressed]:
+        yield self._to_driver(FAILURE, card)
+        yield from self._abort()
+
+    def _abort(self) -> Iterator[Addressed]:
+        """Tell every task of the next stage, and through them the rest, that this epoch is void."""
+        following = self._stage + 1
+        if following < len(self._image.topology.stages):
+            for partition in range(self._image.topology.stages[following].width):
+                yield partition, (following, partition, ABORT, 0, self._partition, 0, None)

@@ -1,0 +1,58 @@
+"""The rows that travel between stages: plain tuples, because Spark pickles every one of them. Task side.
+
+    (stage, subtask, kind, edge, channel, sequence, payload)
+
+``stage`` and ``subtask`` are the destination; a task passes rows for later stages on unopened. ``channel`` is the
+sending subtask. DATA payloads are bytes holding many records; a subtask takes them by edge, channel and sequence,
+whatever order Spark fetched them in. The TIME row of a sender also names the attempt that sends: ``edge`` is its stage,
+and the payload begins with its attempt id. So a receiver can say whose output it has consumed.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cloudpickle
+
+from flott.errors import ProgramError
+
+Row = tuple[int, int, int, int, int, int, Any]
+
+DATA = 0  #: payload: bytes of (records, timestamps, origin)
+TIME = 1  #: payload: (attempt id, [(edge, watermark, idle, ended)]), one row per sender and receiver
+REPORT = 2  #: payload: bytes of a SubtaskReport; for the driver
+FAILURE = 3  #: payload: bytes of a FailureCard; for the driver
+ABORT = 4  #: the epoch has failed: do nothing more, pass on what is for the driver
+
+Origin = tuple[str, str] | None
+
+
+def encode_records(values: list[Any], timestamps: list[int] | None, origin: Origin) -> bytes:
+    """Many records as bytes. Instances of classes that exist in this process only travel with their class."""
+    try:
+        return pickle.dumps((values, timestamps, origin), protocol=5)
+    except Exception:
+        try:
+            return bytes(cloudpickle.dumps((values, timestamps, origin), protocol=5))
+        except Exception as error:
+            raise ProgramError(_unpicklable(values, error)) from error
+
+
+def decode_records(payload: bytes) -> tuple[list[Any], list[int] | None, Origin]:
+    """The records of :func:`encode_records`."""
+    return pickle.loads(payload)  # type: ignore[no-any-return]
+
+
+def _unpicklable(values: list[Any], error: Exception) -> str:
+    for value in values:
+        try:
+            cloudpickle.dumps(value)
+        except Exception as cause:
+            shown = repr(value)
+            shown = shown if len(shown) <= 200 else shown[:197] + "..."
+            return (
+                f"The record {shown} of type {type(value).__qualname__} cannot be sent to another task: {cause}."
+                " Emit plain data (numbers, strings, tuples, dicts, dataclasses) instead of live objects."
+            )
+    return f"A batch of records cannot be sent to another task: {error}."

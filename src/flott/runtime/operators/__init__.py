@@ -1,0 +1,1 @@
+"""What runs per record: one file per kind of operator. Task side."""

@@ -1,0 +1,36 @@
+"""Spec -> operator: the one table that knows them all. Task side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flott.graph import specs
+from flott.runtime.operators.connected import ConnectedOperator
+from flott.runtime.operators.operator import Operator, OperatorContext
+from flott.runtime.operators.process import ProcessOperator
+from flott.runtime.operators.reduce import ReduceOperator
+from flott.runtime.operators.sink import SinkOperator
+from flott.runtime.operators.source import SourceOperator
+from flott.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from flott.runtime.operators.watermarks import TimestampsOperator
+
+_BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Operator]] = {
+    specs.SourceSpec: lambda context, spec: SourceOperator(context, spec.source, spec.strategy),
+    specs.TimestampsSpec: lambda context, spec: TimestampsOperator(context, spec.strategy),
+    specs.MapSpec: lambda context, spec: MapOperator(context, spec.function),
+    specs.FlatMapSpec: lambda context, spec: FlatMapOperator(context, spec.function),
+    specs.FilterSpec: lambda context, spec: FilterOperator(context, spec.function),
+    specs.ReduceSpec: lambda context, spec: ReduceOperator(context, spec.function),
+    specs.ProcessSpec: lambda context, spec: ProcessOperator(context, spec.function),
+    specs.CoProcessSpec: lambda context, spec: ProcessOperator(context, spec.function),
+    specs.CoMapSpec: lambda context, spec: ConnectedOperator(context, spec.function, "map", flat=False),
+    specs.CoFlatMapSpec: lambda context, spec: ConnectedOperator(context, spec.function, "flat_map", flat=True),
+    specs.SinkSpec: lambda context, spec: SinkOperator(context, spec.sink),
+}
+
+
+def build_operator(context: OperatorContext) -> Operator:
+    """The operator that a spec describes."""
+    spec = context.operator.node.spec
+    return _BUILDERS[type(spec)](context, spec)

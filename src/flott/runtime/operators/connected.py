@@ -1,0 +1,56 @@
+"""CoMapFunction and CoFlatMapFunction: plain functions over two connected inputs. Task side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flott.runtime.operators.function_operator import FunctionOperator
+from flott.runtime.operators.keys import KeyedInput
+from flott.runtime.operators.operator import OperatorContext
+
+_Produce = Callable[[Any], list[Any]]
+
+
+class ConnectedOperator(FunctionOperator):
+    """Runs ``name1`` on records of the first input and ``name2`` on those of the second."""
+
+    def __init__(self, context: OperatorContext, function: Any, name: str, flat: bool):
+        super().__init__(context, function)
+        self._name = name
+        self._flat = flat
+        self._calls: list[Callable[[Any], Any]] = []
+
+    def prepare(self) -> None:
+        self._calls = []
+        for index in (0, 1):
+            call = getattr(self.function, f"{self._name}{index + 1}")
+            keyed = KeyedInput.of(self.context, index)
+            self._calls.append(call if keyed is None else keyed.setting_key(call))
+
+    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self._run(self._calls[0], values, timestamps)
+
+    def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self._run(self._calls[1], values, timestamps)
+
+    def _run(self, call: Callable[[Any], Any], values: list[Any], timestamps: list[int] | None) -> None:
+        cursor = iter(values)
+        out: list[Any] = []
+        stamps: list[int] = []
+        try:
+            for index, value in enumerate(cursor):
+                produced = call(value)
+                if self._flat:
+                    before = len(out)
+                    out.extend(() if produced is None else produced)
+                    if timestamps is not None:
+                        stamps.extend([timestamps[index]] * (len(out) - before))
+                elif produced is not None:  # PyFlink: a co-map that returns None emits nothing
+                    out.append(produced)
+                    if timestamps is not None:
+                        stamps.append(timestamps[index])
+        except Exception as error:
+            raise self.record_failure(values, cursor, timestamps) from error
+        if out:
+            self.emit(out, None if timestamps is None else stamps)

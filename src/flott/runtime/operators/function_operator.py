@@ -1,0 +1,41 @@
+"""The operator around a user function: opens and closes it, gives it its runtime context. Task side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flott.datastream.functions._basic import Function
+from flott.metrics import MetricGroup
+from flott.runtime.operators.context import TaskRuntimeContext
+from flott.runtime.operators.operator import Operator, OperatorContext
+
+
+class FunctionOperator(Operator):
+    """An operator that runs one user function, rich or plain."""
+
+    def __init__(self, context: OperatorContext, function: Any):
+        super().__init__(context)
+        self.function = function
+        self.metrics = MetricGroup()
+        self.runtime_context = TaskRuntimeContext(context, self.metrics)
+
+    def open(self) -> None:
+        if isinstance(self.function, Function):
+            try:
+                self.function.open(self.runtime_context)
+            except Exception as error:
+                raise self.failure("open()") from error
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Resolve what is looked up once: called when the function is open."""
+
+    def begin(self) -> None:
+        self.runtime_context.reseed()
+
+    def close(self) -> None:
+        if isinstance(self.function, Function):
+            try:
+                self.function.close()
+            except Exception as error:
+                raise self.failure("close()") from error

@@ -1,0 +1,162 @@
+"""What an operator is: a step of a chain that takes batches of records and pushes batches on. Task side.
+
+Operators work on whole batches (lists of records, with a parallel list of timestamps or None), so a chain costs one
+call per operator and *batch*, and each operator is one tight loop. A batch is never changed once it was emitted:
+several consumers may share it.
+
+    open -> [ begin -> process* -> advance -> (finish) ]* -> close        one bracket per epoch
+
+An operator outlives an epoch: its worker keeps it, opened, for the next one. What belongs to the epoch at hand is in
+the :class:`EpochScope` that all operators of a task share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.graph.job_graph import ChainedOperator
+from flott.runtime.state.keyed_state import KeyedState
+
+#: Takes a batch: records, and their timestamps if they have any.
+Emit = Callable[[list[Any], "list[int] | None"], None]
+
+#: No operator emits more records at once than this many times the batch it got, however many a function produces.
+MAX_BATCH_RECORDS = 2048
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """How far event time has come on a channel, an input or an operator."""
+
+    watermark: int = MIN_WATERMARK
+    idle: bool = False  #: nothing comes from here for now: do not wait for it
+    ended: bool = False  #: nothing will come from here ever again
+
+
+@dataclass
+class EpochScope:
+    """What every operator of a task may know about the epoch it runs in. Set anew at the start of each epoch."""
+
+    epoch: int = 0
+    now_ms: int = 0  #: processing time, frozen for the epoch so that it can be repeated
+    attempt: int = 0  #: how often this epoch was tried before
+    attempt_id: str = ""  #: different for every attempt of every task, to make file names of
+    seed: int = 0
+    #: Where the records at hand come from, in words: the first and last position they may stem from.
+    origin: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class OperatorContext:
+    """Where an operator runs: constant for as long as it is open."""
+
+    job_id: str
+    job_name: str
+    task_name: str
+    operator: ChainedOperator
+    subtask: int
+    scope: EpochScope
+    keyed_state: KeyedState | None = None
+    job_parameters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks of the operator."""
+        return self.operator.node.parallelism
+
+    @property
+    def max_parallelism(self) -> int:
+        """Number of key groups of the operator."""
+        return self.operator.node.max_parallelism
+
+
+class RecordFailure(Exception):
+    """User code raised. Carries what the failure card shows; the user's exception is the cause."""
+
+    def __init__(
+        self,
+        operator: ChainedOperator,
+        activity: str,
+        *,
+        record: Any = None,
+        has_record: bool = False,
+        key: Any = None,
+        has_key: bool = False,
+        timestamp: int | None = None,
+        index: int | None = None,
+    ):
+        super().__init__(activity)
+        self.operator = operator
+        self.activity = activity  #: what it was doing: "processing a record", "open()", ...
+        self.record, self.has_record = record, has_record
+        self.key, self.has_key = key, has_key
+        self.timestamp = timestamp
+        self.index = index  #: position of the record in the batch the operator was given
+
+
+def _nowhere(values: list[Any], timestamps: list[int] | None) -> None:
+    """Output nobody listens to."""
+
+
+class Operator:
+    """The root of all operators. Subclasses override what they need; ``emit`` is set when the chain is composed."""
+
+    def __init__(self, context: OperatorContext):
+        self.context = context
+        self.emit: Emit = _nowhere
+        self.side_emits: dict[str, Emit] = {}
+        self.watermark = MIN_WATERMARK  #: what closed the previous epoch; the new one while timers fire
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Get ready; called once per worker process that takes the subtask over."""
+
+    def begin(self) -> None:
+        """An epoch begins: state is at the last checkpoint's version, processing time has been set."""
+
+    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Take a batch of the first input."""
+        raise NotImplementedError
+
+    def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Take a batch of the second input, for operators that have one."""
+        raise NotImplementedError
+
+    def advance(self, time: EventTime) -> EventTime:
+        """All records of the epoch are in: move event time forward, fire timers; returns what downstream is told."""
+        self.watermark = max(self.watermark, time.watermark)
+        return EventTime(self.watermark, time.idle, time.ended)
+
+    def finish(self) -> None:
+        """The input has ended for good, and its last timers have fired."""
+
+    def next_wakeup_ms(self) -> int | None:
+        """When the operator wants an epoch even if there is no input."""
+        return None
+
+    def close(self) -> None:
+        """Release what ``open`` took."""
+
+    # --- failure -----------------------------------------------------------------------------------------------------
+
+    def failure(self, activity: str, **details: Any) -> RecordFailure:
+        """A failure of user code in this operator."""
+        return RecordFailure(self.context.operator, activity, **details)
+
+    def record_failure(
+        self, values: list[Any], cursor: Iterator[Any], timestamps: list[int] | None, **details: Any
+    ) -> RecordFailure:
+        """A failure at the record a cursor over ``values`` has just given out: found without counting in the loop."""
+        index = len(values) - cursor.__length_hint__() - 1  # type: ignore[attr-defined]
+        return self.failure(
+            "processing a record",
+            record=values[index],
+            has_record=True,
+            timestamp=timestamps[index] if timestamps is not None else None,
+            index=index,
+            **details,
+        )

@@ -1,0 +1,231 @@
+"""ProcessFunction and KeyedProcessFunction. Task side.
+
+The loop over a batch is chosen once, when the operator opens: generator or plain function, keyed or not. Records for
+side outputs (pairs with an OutputTag) are sorted out per batch, and only if any tag exists in this process.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from flott.datastream.functions._co import CoProcessFunction, KeyedCoProcessFunction
+from flott.datastream.functions._process import KeyedProcessFunction
+from flott.datastream.output_tag import OutputTag
+from flott.datastream.time_domain import TimeDomain
+from flott.datastream.timerservice import TimerService
+from flott.runtime.operators.context import KeyedTimerService, UnkeyedTimerService
+from flott.runtime.operators.function_operator import FunctionOperator
+from flott.runtime.operators.keys import KeyedInput
+from flott.runtime.operators.operator import EventTime, Operator, OperatorContext
+from flott.runtime.state.handles import CurrentKey
+from flott.runtime.state.timers import TimerTable
+
+_Call = Callable[[Any, "RecordContext"], Iterable[Any]]
+_Select = Callable[[Any], Any]
+_Append = Callable[[Any], None]
+
+EVENT_TIMERS = "_event-time-timers"
+PROCESSING_TIMERS = "_processing-time-timers"
+
+
+class RecordContext(KeyedCoProcessFunction.OnTimerContext[Any], CoProcessFunction.Context):
+    """The one context object of an operator: its fields are set before each call, so none is made per record."""
+
+    __slots__ = ("_current", "_domain", "_timers", "_timestamp")
+
+    def __init__(self, timers: TimerService, current: CurrentKey):
+        self._timers = timers
+        self._current = current
+        self._timestamp: int | None = None
+        self._domain = TimeDomain.EVENT_TIME
+
+    def get_current_key(self) -> Any:
+        return self._current.key
+
+    def timer_service(self) -> TimerService:
+        return self._timers
+
+    def timestamp(self) -> int:
+        return self._timestamp  # type: ignore[return-value]  # None where the stream has no timestamps
+
+    def time_domain(self) -> TimeDomain:
+        return self._domain
+
+
+class ProcessOperator(FunctionOperator):
+    """Runs a process function of one or two inputs, with timers if it is keyed."""
+
+    def __init__(self, context: OperatorContext, function: Any):
+        super().__init__(context, function)
+        state = context.keyed_state
+        self.current = state.current if state is not None else CurrentKey()
+        self.event_timers: TimerTable | None = None
+        self.processing_timers: TimerTable | None = None
+        if state is not None:
+            self.event_timers = state.timer_table(EVENT_TIMERS)
+            self.processing_timers = state.timer_table(PROCESSING_TIMERS)
+            service: TimerService = KeyedTimerService(self, self.event_timers, self.processing_timers, self.current)
+        else:
+            service = UnkeyedTimerService(self)
+        self.record = RecordContext(service, self.current)
+        self._first: Callable[[list[Any], list[int] | None], None] = self._unready
+        self._second: Callable[[list[Any], list[int] | None], None] = self._unready
+
+    def prepare(self) -> None:
+        if hasattr(self.function, "process_element"):
+            self._first = self._loop(0, self.function.process_element)
+        else:
+            self._first = self._loop(0, self.function.process_element1)
+            self._second = self._loop(1, self.function.process_element2)
+
+    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self._first(values, timestamps)
+
+    def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self._second(values, timestamps)
+
+    def _unready(self, values: list[Any], timestamps: list[int] | None) -> None:
+        raise AssertionError("process() before open()")
+
+    def _loop(self, index: int, call: Callable[..., Any]) -> Callable[[list[Any], list[int] | None], None]:
+        keyed = KeyedInput.of(self.context, index)
+        select = keyed.select if keyed is not None else None
+        if not inspect.isgeneratorfunction(call):
+            call = _iterable(call)
+        record, current = self.record, self.current
+
+        def run(values: list[Any], timestamps: list[int] | None) -> None:
+            out: list[Any] = []
+            stamps: list[int] | None = None if timestamps is None else []
+            cursor = iter(values)
+            record._timestamp, record._domain = None, TimeDomain.EVENT_TIME
+            try:
+                if timestamps is not None and stamps is not None:
+                    _stamped_loop(cursor, timestamps, select, current, call, record, out.append, stamps.append)
+                elif select is not None:
+                    _keyed_loop(cursor, select, current, call, record, out.append)
+                else:
+                    _plain_loop(cursor, call, record, out.append)
+            except Exception as error:
+                has_key = select is not None
+                key = current.key if has_key else None
+                raise self.record_failure(values, cursor, timestamps, key=key, has_key=has_key) from error
+            emit_tagged(self, out, stamps)
+
+        return run
+
+    # --- timers ------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        super().begin()
+        self._fire_processing_timers()
+
+    def advance(self, time: EventTime) -> EventTime:
+        advanced = super().advance(time)
+        self._fire_processing_timers()  # those set during this epoch that are due already
+        if self.event_timers is not None:
+            self._fire(self.event_timers, self.watermark, TimeDomain.EVENT_TIME)
+        return advanced
+
+    def next_wakeup_ms(self) -> int | None:
+        return self.processing_timers.next_timestamp() if self.processing_timers is not None else None
+
+    def _fire_processing_timers(self) -> None:
+        if self.processing_timers is not None:
+            self._fire(self.processing_timers, self.context.scope.now_ms, TimeDomain.PROCESSING_TIME)
+
+    def _fire(self, timers: TimerTable, time: int, domain: TimeDomain) -> None:
+        if not isinstance(self.function, KeyedProcessFunction | KeyedCoProcessFunction):
+            return
+        record, current, on_timer = self.record, self.current, _iterable(self.function.on_timer)
+        out: list[Any] = []
+        stamps: list[int] = []
+        while (timer := timers.pop_due(time)) is not None:
+            timestamp, key, _ = timer
+            current.key, record._timestamp, record._domain = key, timestamp, domain
+            try:
+                for produced in on_timer(timestamp, record):
+                    out.append(produced)
+                    stamps.append(timestamp)
+            except Exception as error:
+                raise self.failure(
+                    f"on_timer({timestamp}) in {domain.name.replace('_', ' ').lower()}",
+                    key=key,
+                    has_key=True,
+                    timestamp=timestamp,
+                ) from error
+        if out:
+            # Records made by processing-time timers have no event time, as in Flink.
+            emit_tagged(self, out, stamps if domain is TimeDomain.EVENT_TIME else None)
+
+
+# The loops over a batch. Everything they touch is a local variable: that is a tenth of their time.
+
+
+def _plain_loop(values: Iterator[Any], call: _Call, record: RecordContext, append: _Append) -> None:
+    for value in values:
+        for produced in call(value, record):
+            append(produced)
+
+
+def _keyed_loop(
+    values: Iterator[Any], select: _Select, current: CurrentKey, call: _Call, record: RecordContext, append: _Append
+) -> None:
+    for value in values:
+        current.key = select(value)
+        for produced in call(value, record):
+            append(produced)
+
+
+def _stamped_loop(
+    values: Iterator[Any],
+    timestamps: list[int],
+    select: _Select | None,
+    current: CurrentKey,
+    call: _Call,
+    record: RecordContext,
+    append: _Append,
+    stamp: _Append,
+) -> None:
+    for value, timestamp in zip(values, timestamps, strict=True):
+        record._timestamp = timestamp
+        if select is not None:
+            current.key = select(value)
+        for produced in call(value, record):
+            append(produced)
+            stamp(timestamp)
+
+
+def emit_tagged(operator: Operator, out: list[Any], timestamps: list[int] | None) -> None:
+    """Emit a batch, sending pairs of an OutputTag and a value to the side outputs."""
+    if not out:
+        return
+    if not OutputTag.any_created or not any(_is_tagged(produced) for produced in out):
+        operator.emit(out, timestamps)
+        return
+    main = [index for index, produced in enumerate(out) if not _is_tagged(produced)]
+    if main:
+        operator.emit([out[i] for i in main], None if timestamps is None else [timestamps[i] for i in main])
+    sides: dict[str, list[int]] = {}
+    for index, produced in enumerate(out):
+        if _is_tagged(produced):
+            sides.setdefault(produced[0].tag_id, []).append(index)
+    for tag, chosen in sides.items():
+        if emit := operator.side_emits.get(tag):
+            emit([out[i][1] for i in chosen], None if timestamps is None else [timestamps[i] for i in chosen])
+
+
+def _is_tagged(produced: Any) -> bool:
+    return produced.__class__ is tuple and len(produced) == 2 and produced[0].__class__ is OutputTag
+
+
+def _iterable(call: Callable[..., Any]) -> Callable[..., Any]:
+    """``call`` with None, what a function without ``yield`` returns, taken as "nothing"."""
+
+    def iterable(*arguments: Any) -> Any:
+        produced = call(*arguments)
+        return () if produced is None else produced
+
+    return iterable

@@ -1,0 +1,41 @@
+"""Keyed reduce: each record is folded into its key's value, which is emitted. Task side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flott.datastream.functions._callables import as_reduce
+from flott.runtime.operators.function_operator import FunctionOperator
+from flott.runtime.operators.keys import KeyedInput
+from flott.runtime.operators.operator import OperatorContext
+
+REDUCED = "_reduce"
+
+
+class ReduceOperator(FunctionOperator):
+    """The running reduce of a keyed stream."""
+
+    def __init__(self, context: OperatorContext, function: Any):
+        super().__init__(context, function)
+        keyed = KeyedInput.of(context, 0)
+        assert keyed is not None, "reduce needs a keyed input"
+        assert context.keyed_state is not None
+        self._keyed = keyed
+        self._table = context.keyed_state.value_table(REDUCED)
+        self._call = as_reduce(function)
+
+    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+        select, current, call = self._keyed.select, self._keyed.current, self._call
+        entries, changed = self._table.entries, self._table.changed
+        out: list[Any] = []
+        cursor = iter(values)
+        key: Any = None
+        try:
+            for value in cursor:
+                current.key = key = select(value)
+                reduced = entries[key] = call(entries[key], value) if key in entries else value
+                changed[key] = None
+                out.append(reduced)
+        except Exception as error:
+            raise self.record_failure(values, cursor, timestamps, key=key, has_key=True) from error
+        self.emit(out, timestamps)

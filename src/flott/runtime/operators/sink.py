@@ -1,0 +1,78 @@
+"""The sink operator: hands batches to a writer that lives for one epoch. Task side."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from flott.datastream.connectors.base import DriverSink, Json, Sink, SinkWriter, WriterContext
+from flott.errors import ProgramError
+from flott.runtime.operators.operator import Operator, OperatorContext
+
+
+class SinkOperator(Operator):
+    """Writes to a sink."""
+
+    def __init__(self, context: OperatorContext, sink: Sink[Any]):
+        super().__init__(context)
+        self._sink = sink
+        self._writer: SinkWriter[Any] | None = None
+
+    def begin(self) -> None:
+        scope = self.context.scope
+        self.abandon()
+        try:
+            self._writer = self._sink.create_writer(
+                WriterContext(
+                    subtask=self.context.subtask,
+                    parallelism=self.context.parallelism,
+                    epoch=scope.epoch,
+                    attempt_id=scope.attempt_id,
+                    job_id=self.context.job_id,
+                    operator_id=self.context.operator.id,
+                    now_ms=scope.now_ms,
+                )
+            )
+        except Exception as error:
+            raise self.failure("creating the sink's writer") from error
+
+    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.write(values, timestamps)
+        except Exception as error:
+            raise self.failure(
+                f"writing a batch of {len(values)} records to the sink", record=values[0], has_record=True
+            ) from error
+
+    def prepare_commit(self) -> tuple[list[Json], list[Any] | None]:
+        """End the epoch: the committables, and for a driver sink the records that go back to the driver."""
+        assert self._writer is not None
+        try:
+            committables = self._writer.prepare_commit()
+        except Exception as error:
+            raise self.failure("prepare_commit() of the sink") from error
+        _check_json(committables, self.context.operator.label)
+        results = getattr(self._writer, "values", None) if isinstance(self._sink, DriverSink) else None
+        self._writer.close()
+        self._writer = None
+        return committables, results
+
+    def abandon(self) -> None:
+        """Drop what an attempt that did not complete has staged."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def close(self) -> None:
+        self.abandon()
+
+
+def _check_json(committables: list[Json], label: str) -> None:
+    try:
+        json.dumps(committables)
+    except (TypeError, ValueError) as error:
+        raise ProgramError(
+            f"The writer of sink {label} returned committables that are not JSON values ({error}). They are written to"
+            " checkpoints: return strings, numbers, lists and dicts."
+        ) from error

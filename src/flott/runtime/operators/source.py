@@ -1,0 +1,150 @@
+"""The source operator: reads the slices its subtask was given, with timestamps and watermarks per split. Task side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK, WatermarkStrategy
+from flott.datastream.connectors.base import Json, Records, Slice, Source, SourceReader
+from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
+from flott.runtime.operators.watermarks import CLOSING_TIME, TimeKeeper, TimeProgress
+
+
+@dataclass(frozen=True)
+class SliceAssignment:
+    """A slice to read, and how far its split had come."""
+
+    part: Slice
+    progress: TimeProgress
+
+
+@dataclass(frozen=True)
+class SourceAssignment:
+    """All that one source subtask does in an epoch."""
+
+    slices: tuple[SliceAssignment, ...] = ()
+    #: The lowest watermark among this source's splits that are not read in this epoch but must be waited for.
+    held_watermark: int | None = None
+    finished: bool = False  #: after this epoch the source has nothing more, ever
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """Where a split stands after the epoch."""
+
+    reached: Json
+    progress: TimeProgress
+    records: int
+    ended: bool  #: nothing comes of it any more
+
+
+class SourceOperator(Operator):
+    """Reads a source."""
+
+    def __init__(self, context: OperatorContext, source: Source[Any], strategy: WatermarkStrategy):
+        super().__init__(context)
+        self._source = source
+        self._strategy = strategy
+        self._reader: SourceReader[Any] | None = None
+        self.reports: dict[str, SplitReport] = {}
+        self._assignment = SourceAssignment()
+
+    def open(self) -> None:
+        try:
+            self._reader = self._source.create_reader()
+            self._reader.open()
+        except Exception as error:
+            raise self.failure("opening the source reader") from error
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    def read(self, assignment: SourceAssignment) -> Iterator[None]:
+        """Read everything assigned, pausing after each batch so that the task can pass on what was produced."""
+        self._assignment = assignment
+        self.reports = {}
+        for item in assignment.slices:
+            yield from self._read_slice(item.part, item.progress)
+
+    def _read_slice(self, part: Slice, progress: TimeProgress) -> Iterator[None]:
+        assert self._reader is not None
+        scope = self.context.scope
+        keeper = self._keeper(progress)
+        count = 0
+        for batch in self._batches(self._reader, part):
+            values = batch.values
+            scope.origin = (self._reader.locate(part, count), self._reader.locate(part, count + len(values) - 1))
+            timestamps = self._stamp(keeper, part, batch, count)
+            try:
+                self.emit(values, timestamps)
+            except RecordFailure as failure:
+                # The chain keeps the batch's order as long as it only maps, so the position may be known exactly.
+                if failure.index is not None and (failure.operator.fed_by == 0 or failure.operator is self.context.operator):
+                    exact = self._reader.locate(part, count + failure.index)
+                    scope.origin = (exact, exact)
+                raise
+            count += len(values)
+            yield
+        scope.origin = None
+        try:
+            reached, progress = self._reader.reached(part), keeper.close_epoch()
+        except Exception as error:
+            raise self.failure(f"{CLOSING_TIME} of split {part.split}") from error
+        self.reports[part.split] = SplitReport(reached, progress, count, part.ends_split)
+
+    def _keeper(self, progress: TimeProgress) -> TimeKeeper:
+        try:
+            return TimeKeeper(self._strategy, progress, self.context.scope.now_ms)
+        except Exception as error:
+            raise self.failure("making the watermark generator") from error
+
+    def _batches(self, reader: SourceReader[Any], part: Slice) -> Iterator[Records[Any]]:
+        batches = iter(reader.read_batches(part))
+        while True:
+            try:
+                batch = next(batches, None)
+            except Exception as error:
+                raise self.failure(f"reading split {part.split} from {part.start!r} to {part.stop!r}") from error
+            if batch is None:
+                return
+            if batch.values:
+                yield batch
+
+    def _stamp(self, keeper: TimeKeeper, part: Slice, batch: Records[Any], count: int) -> list[int] | None:
+        try:
+            timestamps = keeper.assign(batch.values, batch.timestamps)
+            keeper.observe(batch.values, timestamps)
+            return timestamps
+        except Exception as error:
+            failure = self._locate(keeper, batch)
+            if failure.index is not None and self._reader is not None:
+                exact = self._reader.locate(part, count + failure.index)
+                self.context.scope.origin = (exact, exact)
+            raise failure from error
+
+    def _locate(self, keeper: TimeKeeper, batch: Records[Any]) -> RecordFailure:
+        for index, value in enumerate(batch.values):
+            try:
+                stamp = keeper.assign([value], batch.timestamps and batch.timestamps[index : index + 1])
+                keeper.observe([value], stamp)
+            except Exception:
+                return self.failure("assigning a timestamp or watermark", record=value, has_record=True, index=index)
+        return self.failure("assigning timestamps or watermarks")
+
+    def advance(self, time: EventTime) -> EventTime:
+        if self._assignment.finished:
+            self.watermark = MAX_WATERMARK
+            return EventTime(self.watermark, ended=True)
+        waited_for = [r.progress.watermark for r in self.reports.values() if not (r.progress.idle or r.ended)]
+        if self._assignment.held_watermark is not None:
+            waited_for.append(self._assignment.held_watermark)
+        if waited_for:
+            self.watermark = max(self.watermark, min(waited_for))
+            return EventTime(self.watermark)
+        # Nothing is being waited for: what ended counts as far as it got, and others need not wait for this subtask.
+        ended = [r.progress.watermark for r in self.reports.values() if r.ended]
+        self.watermark = max(self.watermark, min(ended, default=MIN_WATERMARK))
+        return EventTime(self.watermark, idle=True)

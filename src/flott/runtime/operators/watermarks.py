@@ -1,0 +1,171 @@
+"""Timestamps and watermarks: per split in a source, per subtask in the middle of a stream. Task side."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+from operator import index
+from typing import Any
+
+from flott.common.watermark_strategy import (
+    MAX_WATERMARK,
+    MIN_WATERMARK,
+    BoundedOutOfOrdernessGenerator,
+    Watermark,
+    WatermarkOutput,
+    WatermarkStrategy,
+)
+from flott.errors import TypeMismatchError
+from flott.runtime.operators.operator import EventTime, Operator, OperatorContext
+
+_WHOLE = {int}
+
+#: What is done at the end of an epoch, for failure cards.
+CLOSING_TIME = "on_periodic_emit() and saving the watermark generator"
+
+
+def _milliseconds(timestamp: Any) -> int:
+    """A timestamp as the plain int that is compared and saved."""
+    try:
+        return index(timestamp)
+    except TypeError:
+        raise TypeMismatchError(
+            f"A timestamp is a whole number of milliseconds since 1970, found {timestamp!r} of type"
+            f" {type(timestamp).__name__}. Return an int from the timestamp assigner."
+        ) from None
+
+
+@dataclass(frozen=True)
+class TimeProgress:
+    """How far event time has come in one split (or subtask): everything that must survive an epoch."""
+
+    watermark: int = MIN_WATERMARK
+    idle: bool = False
+    active_at_ms: int | None = None  #: when its last record was read; None before the first
+    generator: bytes | None = None  #: the generator's attributes, pickled; None if there is no generator
+
+    def idle_at(self, now_ms: int, idle_timeout_ms: int | None) -> bool:
+        """Whether nothing has come for so long that nobody should wait for it any more."""
+        if self.idle:
+            return True
+        return idle_timeout_ms is not None and self.active_at_ms is not None and (
+            now_ms - self.active_at_ms >= idle_timeout_ms
+        )
+
+
+class TimeKeeper(WatermarkOutput):
+    """Runs one watermark generator over batches and keeps its progress."""
+
+    def __init__(self, strategy: WatermarkStrategy, progress: TimeProgress, now_ms: int):
+        self._strategy = strategy
+        self._now_ms = now_ms
+        self._progress = progress
+        self._generator = strategy.generator_factory() if strategy.generator_factory is not None else None
+        if self._generator is not None and progress.generator is not None:
+            vars(self._generator).update(pickle.loads(progress.generator))
+        assigner = strategy.timestamp_assigner
+        self._extract = assigner.extract_timestamp if assigner is not None else None
+        # The built-in generators look at whole batches; a user's own sees every record.
+        self._batch = self._generator if isinstance(self._generator, BoundedOutOfOrdernessGenerator) else None
+
+    def assign(self, values: list[Any], timestamps: list[int] | None) -> list[int] | None:
+        """The timestamps of a batch by the strategy. Calls user code."""
+        extract = self._extract
+        if extract is None:
+            return timestamps
+        if timestamps is None:
+            stamped = [extract(value, MIN_WATERMARK) for value in values]
+        else:
+            stamped = [extract(value, timestamp) for value, timestamp in zip(values, timestamps, strict=True)]
+        return stamped if set(map(type, stamped)) == _WHOLE else [_milliseconds(timestamp) for timestamp in stamped]
+
+    def observe(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """Take note of a batch. Calls user code if the generator is the user's."""
+        if values:
+            self._progress = replace(self._progress, active_at_ms=self._now_ms, idle=False)
+        if self._generator is None or timestamps is None:
+            return
+        if self._batch is not None:
+            self._batch.on_batch(timestamps)
+            return
+        for value, timestamp in zip(values, timestamps, strict=True):
+            self._generator.on_event(value, timestamp, self)
+
+    def close_epoch(self) -> TimeProgress:
+        """The progress at the end of the epoch."""
+        if self._generator is not None:
+            self._generator.on_periodic_emit(self)
+            state = pickle.dumps(vars(self._generator))
+            self._progress = replace(self._progress, generator=state)
+        if self._progress.active_at_ms is None:
+            self._progress = replace(self._progress, active_at_ms=self._now_ms)
+        if self._progress.idle_at(self._now_ms, self._strategy.idle_timeout_ms):
+            self._progress = replace(self._progress, idle=True)
+        return self._progress
+
+    # --- WatermarkOutput: what a generator calls ---------------------------------------------------------------------
+
+    def emit_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp > self._progress.watermark:
+            self._progress = replace(self._progress, watermark=watermark.timestamp)
+
+    def mark_idle(self) -> None:
+        self._progress = replace(self._progress, idle=True)
+
+    def mark_active(self) -> None:
+        self._progress = replace(self._progress, idle=False)
+
+
+class TimestampsOperator(Operator):
+    """assign_timestamps_and_watermarks in the middle of a stream: replaces what came from upstream."""
+
+    def __init__(self, context: OperatorContext, strategy: WatermarkStrategy):
+        super().__init__(context)
+        self._strategy = strategy
+        self.progress = TimeProgress()  #: restored before, saved after each epoch by the task
+        self._keeper: TimeKeeper | None = None
+
+    def begin(self) -> None:
+        try:
+            self._keeper = TimeKeeper(self._strategy, self.progress, self.context.scope.now_ms)
+        except Exception as error:
+            raise self.failure("making the watermark generator") from error
+
+    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+        assert self._keeper is not None
+        try:
+            stamped = self._keeper.assign(values, timestamps)
+            self._keeper.observe(values, stamped)
+        except Exception as error:
+            raise self._locate(values, timestamps) from error
+        self.emit(values, stamped)
+
+    def advance(self, time: EventTime) -> EventTime:
+        assert self._keeper is not None
+        try:
+            self.progress = self._keeper.close_epoch()
+        except Exception as error:
+            raise self.failure(CLOSING_TIME) from error
+        # At the end of the input nothing more can come, whatever the generator thinks.
+        reached = MAX_WATERMARK if time.ended else self.progress.watermark
+        self.watermark = max(self.watermark, reached)
+        return EventTime(self.watermark, self.progress.idle and not time.ended, time.ended)
+
+    def next_wakeup_ms(self) -> int | None:
+        timeout = self._strategy.idle_timeout_ms
+        if timeout is None or self.progress.idle or self.progress.active_at_ms is None:
+            return None
+        return self.progress.active_at_ms + timeout
+
+    def _locate(self, values: list[Any], timestamps: list[int] | None) -> Exception:
+        """Find the record: the batch is gone through again, one by one, until it fails again."""
+        assert self._keeper is not None
+        for position, value in enumerate(values):
+            try:
+                stamp = self._keeper.assign([value], timestamps and timestamps[position : position + 1])
+                self._keeper.observe([value], stamp)
+            except Exception:
+                return self.failure(
+                    "assigning a timestamp or watermark", record=value, has_record=True, index=position
+                )
+        return self.failure("assigning timestamps or watermarks")

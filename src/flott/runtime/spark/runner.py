@@ -1,0 +1,107 @@
+"""An epoch as one Spark job: stages joined by shuffles of ready-made buffers. Driver side.
+
+    base RDD -> stage 0 -> partitionBy -> stage 1 -> ... -> collect the reports
+
+The lineage is made anew for every epoch, because Spark would otherwise reuse the last epoch's shuffle files; the
+functions in it are the same few bytes each time.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import RDD, SparkContext
+from pyspark.core.broadcast import Broadcast
+
+from flott.errors import WorkerLostError
+from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.plan import EpochPlan
+from flott.runtime.epoch.report import EpochResult
+from flott.runtime.epoch.runner import gather
+from flott.runtime.spark.worker import PLAN, StageBody, encode_plan
+
+
+class SparkRunner:
+    """Runs the epochs of one job on a Spark context."""
+
+    def __init__(self, context: SparkContext, log_file: Path):
+        self._context = context
+        self._log_file = log_file
+        self._image: JobImage | None = None
+        self._broadcast: Broadcast[JobImage] | None = None
+        self._bodies: list[StageBody] = []
+        self._base: RDD[Any] | None = None
+        self._running = threading.Lock()
+        self._cancelled = False
+
+    def install(self, image: JobImage) -> None:
+        self.close()
+        self._image = image
+        self._broadcast = self._context.broadcast(image)
+        stages = image.topology.stages
+        self._bodies = [StageBody(stage.index, stage is stages[-1], self._broadcast) for stage in stages]
+        width = stages[0].width
+        self._base = self._context.parallelize(range(width), width)
+
+    def run(self, plan: EpochPlan) -> EpochResult:
+        image, rdd = self._image, self._base
+        assert image is not None, "install() comes before run()"
+        assert rdd is not None
+        self._context.setJobGroup(self._group, f"{image.job_name}: epoch {plan.epoch}", interruptOnCancel=True)
+        property_text = encode_plan(plan, image.storage)
+        self._context.setLocalProperty(PLAN, property_text)
+        try:
+            for stage, body in zip(image.topology.stages, self._bodies, strict=True):
+                if stage.index > 0:
+                    rdd = rdd.partitionBy(stage.width, _identity)
+                # Not preservesPartitioning: two exchanges of the same width would look to Spark like one.
+                rdd = rdd.mapPartitionsWithIndex(body)
+            return gather(rdd.collect())
+        except Py4JError as error:
+            raise WorkerLostError(self._explain(error)) from error
+        finally:
+            self._forget(rdd)
+            self._context.setLocalProperty(PLAN, "")
+            if property_text.startswith("@"):
+                image.storage.delete(property_text[1:])
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._image is not None:
+            with suppress(Py4JError):  # the JVM may be going down: nothing is left to cancel then
+                self._context.cancelJobGroup(self._group)
+
+    def close(self) -> None:
+        if self._broadcast is not None:
+            with suppress(Py4JError):
+                self._broadcast.destroy()
+        self._broadcast = None
+
+    def _forget(self, rdd: RDD[Any]) -> None:
+        """Delete the epoch's shuffle files now: Spark would wait for the JVM's garbage collector to find them."""
+        try:
+            rdd.cleanShuffleDependencies()
+        except Py4JError:
+            pass  # they go when the handles are collected, or with the JVM
+
+    @property
+    def _group(self) -> str:
+        assert self._image is not None
+        return f"flott-{self._image.image_id}"
+
+    def _explain(self, error: Py4JError) -> str:
+        if self._cancelled:
+            return "The epoch was cancelled."
+        reasons = re.findall(r"(?:SparkException|Exception|Error): ([^\n]+)", str(error))
+        reason = next((text for text in reversed(reasons) if text.strip()), "Spark gave no reason")
+        return f"Spark could not complete the epoch: {reason.strip()[:400]} (Spark's log: {self._log_file})"
+
+
+def _identity(partition: int) -> int:
+    """Rows come with the partition they belong to."""
+    return partition

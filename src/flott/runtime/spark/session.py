@@ -1,0 +1,110 @@
+"""The Spark context: found, or started quietly with the settings the engine is built on. Driver side."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+from flott.errors import ConfigurationError
+from flott.runtime.spark.shipping import package_archive
+
+#: What an epoch needs of Spark, and why. A user's own setting wins, except for those in REQUIRED.
+DEFAULTS = {
+    "spark.app.name": "Flott",
+    # TCP between the JVM and Python costs 40 ms a hop in delayed acknowledgements.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.ui.enabled": "false",
+    # The progress bar would be drawn into the log file.
+    "spark.ui.showConsoleProgress": "false",
+    # Thousands of jobs run in one application: remember few of them.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "40",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "5",
+    # Shuffle files go when their handle is collected; do not wait half an hour for that.
+    "spark.cleaner.periodicGC.interval": "2min",
+    # Buffers are pickled records: compressing them costs more than a local disk does.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.log.level": "WARN",
+}
+
+#: The protocol depends on these: a published shuffle output that is lost fails the whole epoch.
+REQUIRED = {
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+}
+
+#: Only for masters on this machine.
+LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+#: How often Spark may run a task whose worker died before it gives the epoch up.
+TASK_ATTEMPTS = 4
+
+
+def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
+    """The active Spark context, or a new one. ``settings`` are the configuration's ``spark.*`` keys."""
+    active = SparkContext._active_spark_context
+    if active is not None:
+        return active
+    master = _with_task_attempts(settings.get("spark.master", "local[*]"))
+    merged = {**DEFAULTS, **(LOCAL_DEFAULTS if is_local(master) else {}), **settings, **REQUIRED}
+    merged["spark.master"] = master
+    merged.setdefault("spark.task.maxFailures", str(TASK_ATTEMPTS))
+    if on_this_machine(master):
+        # Workers must run the interpreter of the driver, whatever "python3" means on the path. PySpark asks the
+        # environment, not the configuration.
+        os.environ.setdefault("PYSPARK_PYTHON", merged.get("spark.pyspark.python", sys.executable))
+    conf = SparkConf(loadDefaults=False).setAll(list(merged.items()))
+    context = _start(conf, log_file)
+    if not is_local(master):
+        context.addPyFile(str(package_archive()))
+    return context
+
+
+def is_local(master: str) -> bool:
+    """Whether tasks run in the driver's own process tree."""
+    return master == "local" or master.startswith("local[")
+
+
+def on_this_machine(master: str) -> bool:
+    """Whether executors see this machine's files and interpreter."""
+    return is_local(master) or master.startswith("local-cluster")
+
+
+def _with_task_attempts(master: str) -> str:
+    """``local[2]`` fails a job with its first lost worker; ``local[2,4]`` retries the task."""
+    match = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
+    return f"local[{match[1] or '1'},{TASK_ATTEMPTS}]" if match else master
+
+
+def _start(conf: SparkConf, log_file: Path) -> SparkContext:
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    with open(log_file, "ab") as log:
+        try:
+            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            return SparkContext(conf=conf, gateway=gateway)
+        except Exception as error:
+            raise ConfigurationError(_why_not_started(error, log_file)) from error
+
+
+def _why_not_started(error: Exception, log_file: Path) -> str:
+    tail = log_file.read_text(errors="replace").strip().splitlines()[-3:] if log_file.exists() else []
+    shown = " / ".join(tail) or str(error)
+    if "JAVA_HOME" in shown or "java: not found" in shown or "No such file" in str(error):
+        return (
+            "Spark needs Java 17 or 21, and none was found. Install a JDK or JRE (Debian: openjdk-17-jre-headless) or"
+            f" set JAVA_HOME. (JAVA_HOME is {os.environ.get('JAVA_HOME', 'not set')}.)"
+        )
+    return f"Spark could not be started: {shown}. Its log is {log_file}."

@@ -1,0 +1,67 @@
+"""What Spark runs in a Python worker: a constant function that finds the epoch's plan in a job property. Task side.
+
+The function is pickled by name and holds nothing but its stage and the handle of the job's image, so every epoch sends
+the same few bytes. What changes from epoch to epoch travels as data.
+"""
+
+from __future__ import annotations
+
+import pickle
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.core.broadcast import Broadcast
+
+from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.plan import EpochPlan
+from flott.runtime.epoch.task import TaskCache, run_task
+from flott.runtime.storage import LocalStorage
+
+#: The local property that carries the plan, or the name of the file that holds it.
+PLAN = "flott.plan"
+#: Larger plans go to a file: properties are sent with every task.
+INLINE_BYTES = 256 * 1024
+
+#: One per worker process, which Spark reuses from epoch to epoch.
+_cache = TaskCache()
+
+
+class StageBody:
+    """The body of one stage's tasks."""
+
+    def __init__(self, stage: int, last: bool, image: Broadcast[JobImage]):
+        self._stage = stage
+        self._last = last
+        self._image = image
+
+    def __call__(self, partition: int, incoming: Iterable[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        assert context is not None
+        image = self._image.value
+        plan = decode_plan(context.getLocalProperty(PLAN) or "", image.storage)
+        rows = (item[1] for item in incoming) if self._stage > 0 else ()
+        attempt = str(context.taskAttemptId())
+        produced = run_task(_cache, image, plan, self._stage, partition, attempt, rows)
+        if self._last:
+            for _, row in produced:
+                yield row
+        else:
+            yield from produced
+
+
+def encode_plan(plan: EpochPlan, storage: LocalStorage) -> str:
+    """The plan as a property: itself, or where it is if it is large."""
+    data = pickle.dumps(plan, protocol=5)
+    if len(data) <= INLINE_BYTES:
+        return "=" + b64encode(data).decode()
+    name = f"plans/run-{plan.run_id}-{plan.epoch}-{plan.attempt}"
+    storage.write(name, data)
+    return "@" + name
+
+
+def decode_plan(text: str, storage: LocalStorage) -> EpochPlan:
+    """The plan in a property."""
+    data = b64decode(text[1:]) if text.startswith("=") else storage.read(text[1:])
+    return pickle.loads(data)  # type: ignore[no-any-return]

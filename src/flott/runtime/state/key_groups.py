@@ -1,0 +1,64 @@
+"""Key -> key group -> subtask: arithmetic only. The formulas are Flink's, the hash is ours.
+
+The hash of a key is a checksum of its canonical encoding, never Python's ``hash``, which is salted for strings. It is
+the same on every machine, in every version, for ever: state on disk is cut by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NewType
+from zlib import crc32
+
+from flott.runtime.state.encoding import encode_key
+
+KeyGroup = NewType("KeyGroup", int)
+
+#: Keys remembered per operator and task; beyond that the memory is dropped and begins anew.
+REMEMBERED_KEYS = 200_000
+
+
+def key_group_of(key: Any, max_parallelism: int) -> KeyGroup:
+    """The key group of a key."""
+    return KeyGroup(crc32(encode_key(key)) % max_parallelism)
+
+
+def subtask_of(group: int, max_parallelism: int, parallelism: int) -> int:
+    """The subtask that owns a key group."""
+    return group * parallelism // max_parallelism
+
+
+def groups_of(subtask: int, max_parallelism: int, parallelism: int) -> range:
+    """The key groups a subtask owns."""
+    start = (subtask * max_parallelism + parallelism - 1) // parallelism
+    stop = ((subtask + 1) * max_parallelism - 1) // parallelism + 1
+    return range(start, stop)
+
+
+class KeyGroupIndex(dict[Any, KeyGroup]):
+    """``index[key]`` is the key's group; computed once and remembered, so that a known key costs one lookup."""
+
+    def __init__(self, max_parallelism: int):
+        super().__init__()
+        self._max_parallelism = max_parallelism
+
+    def __missing__(self, key: Any) -> KeyGroup:
+        if len(self) >= REMEMBERED_KEYS:
+            self.clear()
+        group = self[key] = key_group_of(key, self._max_parallelism)
+        return group
+
+
+class SubtaskIndex(dict[Any, int]):
+    """``index[key]`` is the subtask that owns the key; remembered like :class:`KeyGroupIndex`."""
+
+    def __init__(self, max_parallelism: int, parallelism: int):
+        super().__init__()
+        self._max_parallelism = max_parallelism
+        self._parallelism = parallelism
+
+    def __missing__(self, key: Any) -> int:
+        if len(self) >= REMEMBERED_KEYS:
+            self.clear()
+        group = key_group_of(key, self._max_parallelism)
+        subtask = self[key] = subtask_of(group, self._max_parallelism, self._parallelism)
+        return subtask

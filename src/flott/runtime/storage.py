@@ -1,0 +1,136 @@
+"""Durable files below one root: read, write whole files, publish atomically, list and delete. Driver and task side.
+
+Everything that survives a crash goes through here, so one class says what "durable" means, and tests can make it fail.
+Names are relative to the root, with ``/`` between folders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from flott.errors import StorageError
+
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+
+#: How the name of a file begins that is being published. A crash may leave one behind; nobody reads it.
+DRAFT = ".draft-"
+
+
+@dataclass(frozen=True)
+class LocalStorage:
+    """A folder of the local (or a mounted, shared) file system. A value: it travels to tasks."""
+
+    root: str
+    sync: bool = True  #: flush to the disk before a file counts as written: survives power loss, not just a crash
+
+    def read(self, name: str) -> bytes:
+        """The whole file."""
+        try:
+            return self._path(name).read_bytes()
+        except OSError as error:
+            raise self._failure("read", name, error) from error
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a new file under a name nobody else uses. It may be torn by a crash; publish what must not be."""
+        path = self._path(name)
+        try:
+            self._write(path, data)
+            if self.sync:
+                _sync_folder(path.parent)
+        except OSError as error:
+            raise self._failure("write", name, error) from error
+
+    def publish(self, name: str, data: bytes) -> None:
+        """Write a file that appears whole or not at all, also when it replaces another.
+
+        After an error a new file is not there: nobody may find what its writer was told did not happen.
+        """
+        path = self._path(name)
+        draft = path.with_name(f"{DRAFT}{path.name}-{os.getpid()}")
+        replaces = self.exists(name)
+        try:
+            self._write(draft, data)
+            os.replace(draft, path)
+            if self.sync:
+                _sync_folder(path.parent)
+        except OSError as error:
+            for remnant in (draft,) if replaces else (draft, path):
+                with contextlib.suppress(OSError):
+                    remnant.unlink()
+            raise self._failure("write", name, error) from error
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        try:
+            self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._failure("delete", name, error) from error
+
+    def delete_folder(self, name: str) -> None:
+        """Delete a folder and the files in it, if it is there."""
+        folder = self._path(name)
+        try:
+            for path in sorted(folder.rglob("*"), reverse=True):
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+            if folder.is_dir():
+                folder.rmdir()
+        except OSError as error:
+            raise self._failure("delete", name, error) from error
+
+    def list(self, folder: str) -> Iterator[str]:
+        """Names of the files and folders directly in a folder, sorted; nothing if there is no such folder."""
+        try:
+            yield from sorted(os.listdir(self._path(folder)))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._failure("list", folder, error) from error
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file or folder."""
+        try:
+            return self._path(name).exists()
+        except OSError as error:
+            raise self._failure("look for", name, error) from error
+
+    def _path(self, name: str) -> Path:
+        return Path(self.root, name)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        try:
+            descriptor = os.open(path, _WRITE, 0o666)
+        except FileNotFoundError:
+            self._make_folder(path.parent)
+            descriptor = os.open(path, _WRITE, 0o666)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            if self.sync:
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _make_folder(self, folder: Path) -> None:
+        if not folder.is_dir():
+            self._make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+            if self.sync:
+                _sync_folder(folder.parent)
+
+    def _failure(self, verb: str, name: str, error: OSError) -> StorageError:
+        reason = error.strerror or str(error)
+        return StorageError(
+            f"Cannot {verb} {self._path(name)}: {reason}. Check that the folder exists, has room and is writable for"
+            " this user on the driver and on every executor."
+        )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name durable: the folder's own entry must reach the disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
