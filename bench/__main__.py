@@ -1,0 +1,134 @@
+"""`python -m bench`: each measurement in a process of its own, one after the other; then the report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench import environments, plan, report
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+LOGS = RESULTS / "logs"
+
+
+def main() -> int:
+    arguments = _arguments()
+    effort = plan.QUICK if arguments.quick else plan.FULL
+    chosen = plan.measurements(arguments.only, arguments.runners)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    machine = environments.facts()
+    results: list[dict] = []
+    settings: dict[str, str] = {}
+    for number, (workload, runner) in enumerate(chosen, start=1):
+        print(f"[{number}/{len(chosen)}] {workload} on {runner} ...", flush=True)
+        load = round(os.getloadavg()[0], 2)
+        answer = _measure(workload, runner, effort, settings)
+        settings = answer.pop("spark_settings", None) or settings
+        results.append({**answer, "runner": runner, "workload": workload, "load_before": load})
+        print(f"      {report.one_line(results[-1])}", flush=True)
+    document = {
+        "machine": {**machine, "flink": environments.flink_version()},  # its virtualenv may be new
+        "selection": {"workloads": arguments.only, "runners": arguments.runners, "quick": arguments.quick},
+        "results": results,
+        "ratios": report.ratios(results),
+    }
+    (RESULTS / "latest.json").write_text(json.dumps(document, indent=2) + "\n")
+    report.show(document)
+    return 0
+
+
+def _measure(workload: str, runner: str, effort: plan.Effort, settings: dict[str, str]) -> dict:
+    """The runner's answer; a runner that cannot be started, fails or takes too long is missing, with the reason."""
+    spec = plan.CATALOGUE[runner]
+    try:
+        python = _interpreter(spec)
+    except environments.Unavailable as reason:
+        return {"missing": str(reason)}
+    command = [python, "-m", f"bench.runners.{spec.module}", "--workload", workload]
+    command += ["--records", str(spec.records[workload]), "--variant", spec.variant]
+    command += ["--seconds", str(effort.seconds * spec.patience), "--repeats", str(effort.repeats)]
+    if runner == "native" and settings:
+        command += ["--settings", json.dumps(settings)]
+    log = LOGS / f"{workload}-{runner}.log"
+    started = time.monotonic()
+    code, output = _run(command, log)
+    if code is None:
+        return {"missing": f"stopped after {time.monotonic() - started:.0f} s (limit {plan.TIMEOUT_SECONDS} s)"}
+    return _answer(output) or {"missing": f"exit code {code}: {_last_line(log)}"}
+
+
+def _interpreter(spec: plan.Runner) -> str:
+    if spec.module == "pyflink":
+        return environments.pyflink_python()
+    if spec.module == "spark_tws":
+        return environments.spark_tws_python()
+    return sys.executable
+
+
+def _run(command: list[str], log: Path) -> tuple[int | None, str]:
+    """Exit code (None: out of time) and standard output. The runner's whole process group is ended afterwards."""
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        )
+        try:
+            output, _ = process.communicate(timeout=plan.TIMEOUT_SECONDS)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            _end_group(process)
+
+
+def _end_group(process: subprocess.Popen) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _answer(output: str) -> dict | None:
+    """The last line of JSON; engines print their own lines before it."""
+    for line in reversed(output.splitlines()):
+        if line.startswith('{"runner"'):
+            return json.loads(line)
+    return None
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip()[:160] if lines else "no output"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", type=_names(plan.WORKLOADS), default=list(plan.WORKLOADS), metavar="W,W")
+    parser.add_argument("--runners", type=_names(plan.RUNNERS), default=list(plan.RUNNERS), metavar="R,R")
+    parser.add_argument(
+        "--quick", action="store_true", help="short measurements, one repeat: a smoke test, not a result"
+    )
+    return parser.parse_args()
+
+
+def _names(known: tuple[str, ...]):
+    def parse(text: str) -> list[str]:
+        names = text.split(",")
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; choose from {', '.join(known)}")
+        return names
+
+    return parse
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""What the bench runs: the runners, where each starts, and how long it may take. Data only; change sizes here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WORKLOADS = ("keyed_sum", "stateless", "word_count", "empty_epoch")
+RUNNERS = ("limit", "flott", "pyflink-default", "pyflink-tuned", "spark-tws", "native")
+TIMEOUT_SECONDS = 1_200
+
+
+@dataclass(frozen=True)
+class Runner:
+    """How a runner is started. Records are the calibrating size: about a second of work, by workload."""
+
+    module: str
+    variant: str
+    records: dict[str, int]
+    patience: float = 1.0  # times Effort.seconds, for an engine whose start-up varies by seconds
+
+
+CATALOGUE = {
+    "limit": Runner("limit", "", {"keyed_sum": 2_000_000, "stateless": 2_000_000, "word_count": 2_000_000}),
+    "flott": Runner(
+        "flott_spark",
+        "",
+        {"keyed_sum": 200_000, "stateless": 400_000, "word_count": 200_000, "empty_epoch": 0},
+    ),
+    "pyflink-default": Runner("pyflink", "default", {"keyed_sum": 2_000, "stateless": 20_000, "word_count": 3_000}),
+    "pyflink-tuned": Runner(
+        "pyflink", "tuned", {"keyed_sum": 10_000, "stateless": 40_000, "word_count": 10_000}, patience=2.0
+    ),
+    "spark-tws": Runner("spark_tws", "", {"keyed_sum": 100_000, "stateless": 500_000, "word_count": 100_000}),
+    "native": Runner("native", "", {"empty_epoch": 0}),
+}
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure. `seconds` is the length of one counted difference."""
+
+    seconds: float
+    repeats: int
+
+
+FULL = Effort(seconds=8.0, repeats=3)
+QUICK = Effort(seconds=2.0, repeats=1)
+
+
+def measurements(workloads: list[str], runners: list[str]) -> list[tuple[str, str]]:
+    """(workload, runner) in the order they run: Flott before `native`, which takes over its Spark settings."""
+    return [
+        (work, name) for work in workloads for name in RUNNERS if name in runners and work in CATALOGUE[name].records
+    ]

@@ -1,0 +1,108 @@
+"""From results to what is printed: rates with their spread, and the ratios. Orchestrator side."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+Result = dict
+
+
+def median(result: Result | None) -> float | None:
+    """Records per second, or milliseconds for `empty_epoch`; None when missing."""
+    values = (result or {}).get("rates") or (result or {}).get("milliseconds")
+    return statistics.median(values) if values else None
+
+
+def ratios(results: list[Result]) -> dict[str, dict[str, float | None]]:
+    """Flott over the others: of rates (above 1: Flott is faster) and, for `empty_epoch`, of times (above 1: slower)."""
+    by_name = {(result["workload"], result["runner"]): result for result in results}
+    found: dict[str, dict[str, float | None]] = {}
+    for workload in dict.fromkeys(result["workload"] for result in results):
+        others = ["native"] if workload == "empty_epoch" else ["limit", "pyflink-tuned", "pyflink-default", "spark-tws"]
+        flott = median(by_name.get((workload, "flott")))
+        found[workload] = {
+            f"flott/{other}": _ratio(flott, median(by_name.get((workload, other))))
+            for other in others
+            if (workload, other) in by_name
+        }
+    return found
+
+
+def one_line(result: Result) -> str:
+    """A progress line."""
+    if "missing" in result:
+        return f"missing: {result['missing']}"
+    took = f"{result.get('took_seconds', 0):.0f} s in all"
+    return f"{_amount(result)}  spread {_spread(result)}  ({result.get('detail', '')}; {took})"
+
+
+def show(document: dict) -> None:
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    machine = document["machine"]
+    kept = ("cores", "cpu", "python", "java", "spark", "flink", "flott", "date")
+    console.print("  ".join(f"{name}: {machine[name]}" for name in kept), highlight=False)
+    if document["selection"]["quick"]:
+        console.print("--quick: one short repeat each; a smoke test, not a result", style="yellow")
+    console.print(_rates_table(document["results"]))
+    console.print(_ratios_table(document["ratios"]))
+
+
+def _rates_table(results: list[Result]) -> Table:
+    table = Table(title="Steady state: median, spread, and the start-up that is not in it")
+    for name, justify in (("workload", "left"), ("runner", "left"), ("median", "right"), ("spread", "right")):
+        table.add_column(name, justify=justify)
+    table.add_column("start-up", justify="right")
+    table.add_column("how")
+    previous = ""
+    for result in results:
+        if previous and result["workload"] != previous:
+            table.add_section()
+        previous = result["workload"]
+        name = [result["workload"], result["runner"]]
+        if "missing" in result:
+            table.add_row(*name, "missing", "", "", result["missing"], style="dim")
+        else:
+            table.add_row(*name, _amount(result), _spread(result), _start(result), result.get("detail", ""))
+    return table
+
+
+def _ratios_table(found: dict[str, dict[str, float | None]]) -> Table:
+    table = Table(title="Ratios (throughput: above 1 Flott is faster; empty_epoch: how many times the native job)")
+    for name in ("workload", "ratio"):
+        table.add_column(name)
+    table.add_column("value", justify="right")
+    for workload, row in found.items():
+        for name, value in row.items():
+            table.add_row(workload, name, "missing" if value is None else f"{value:.3g}")
+    return table
+
+
+def _ratio(over: float | None, under: float | None) -> float | None:
+    return round(over / under, 4) if over and under else None
+
+
+def _amount(result: Result) -> str:
+    value = median(result)
+    if value is None:
+        return "missing"
+    return f"{value:.1f} ms" if "milliseconds" in result else f"{value:,.0f}/s"
+
+
+def _spread(result: Result) -> str:
+    """Lowest to highest; for the many rounds of `empty_epoch`, the 10th to the 90th percentile."""
+    if "milliseconds" in result:
+        tenths = statistics.quantiles(result["milliseconds"], n=10)
+        return f"{tenths[0]:.0f}-{tenths[-1]:.0f} ms"
+    rates = result["rates"]
+    if len(rates) == 1:
+        return "one run"
+    return f"{min(rates):,.0f}-{max(rates):,.0f}"
+
+
+def _start(result: Result) -> str:
+    seconds = result.get("session_start_seconds", 0.0) + result.get("job_start_seconds", 0.0)
+    return f"{seconds:.1f} s"
