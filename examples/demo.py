@@ -20,6 +20,7 @@ from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 COUNTRIES = ["Norway", "Kenya", "Japan", "Brazil", "Canada", "Italy"]
+SHARES = [5, 9, 21, 28, 14, 17]
 START_MS = 1_767_225_600_000  # 2026-01-01
 PERIOD_MS = 5_000
 RATE = 20_000
@@ -46,7 +47,8 @@ def order(index: int) -> Order:
     """The index-th order, always the same one: up to two seconds of event time out of order."""
     chance = random.Random(index)
     late_by = chance.randrange(2_000)
-    return Order(chance.choice(COUNTRIES), chance.randrange(100, 20_000), START_MS + index * 1000 // RATE - late_by)
+    country = chance.choices(COUNTRIES, SHARES)[0]
+    return Order(country, chance.randrange(100, 20_000), START_MS + index * 1000 // RATE - late_by)
 
 
 class RevenuePerPeriod(KeyedProcessFunction[str, Order, Period]):
@@ -72,7 +74,7 @@ class RevenuePerPeriod(KeyedProcessFunction[str, Order, Period]):
 
 
 def show(period: Period) -> None:
-    bar = "█" * round(period.revenue / 80_000)
+    bar = "█" * round(period.revenue / 110_000)
     seconds = (period.ends_at_ms - START_MS) // 1000
     print(
         f"  up to {seconds // 60}:{seconds % 60:02}  {period.country:<8} {period.orders:>6,} orders"

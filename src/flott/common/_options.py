@@ -169,12 +169,12 @@ FAILURE_RATE_DELAY = (
 # -------------------------------------------------------------------------------------------------------- Flott's own
 
 EPOCH_TARGET_DURATION = (
-    _key("flott.epoch.target-duration").duration_type().default_value(_SECOND).at_least(1)
+    _key("flott.epoch.target-duration").duration_type().default_value(2 * _SECOND).at_least(1)
     .with_description("How long an epoch should take; the next epoch's input is sized by it.")
 )  # fmt: skip
 EPOCH_MIN_INTERVAL = (
     _key("flott.epoch.min-interval").duration_type().default_value(0)
-    .with_description("The shortest pause between the end of an epoch and the start of the next.")
+    .with_description("The shortest time between the starts of two epochs.")
 )  # fmt: skip
 EPOCH_MAX_RECORDS = (
     _key("flott.epoch.max-records").int_type().default_value(4_000_000).at_least(1)

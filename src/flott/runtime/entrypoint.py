@@ -9,6 +9,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,6 +115,8 @@ class JobPlace:
 
     def abandon(self) -> None:
         """The job never started."""
+        with suppress(FlottError):  # whatever made the job fail to start may also be in the way here
+            self.store.abandon()
         self.store.release()
         if self.temporary:
             shutil.rmtree(self.store.storage.root, ignore_errors=True)

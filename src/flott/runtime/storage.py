@@ -40,7 +40,7 @@ class LocalStorage:
         try:
             self._write(path, data)
             if self.sync:
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
         except OSError as error:
             raise self._failure("write", name, error) from error
 
@@ -56,7 +56,7 @@ class LocalStorage:
             self._write(draft, data)
             os.replace(draft, path)
             if self.sync:
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
         except OSError as error:
             for remnant in (draft,) if replaces else (draft, path):
                 with contextlib.suppress(OSError):
@@ -117,7 +117,7 @@ class LocalStorage:
             self._make_folder(folder.parent)
             folder.mkdir(exist_ok=True)
             if self.sync:
-                _sync_folder(folder.parent)
+                sync_folder(folder.parent)
 
     def _failure(self, verb: str, name: str, error: OSError) -> StorageError:
         reason = error.strerror or str(error)
@@ -127,7 +127,7 @@ class LocalStorage:
         )
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: str | Path) -> None:
     """Make a new name durable: the folder's own entry must reach the disk, too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

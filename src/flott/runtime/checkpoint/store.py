@@ -128,6 +128,12 @@ class CheckpointStore:
             if epoch is not None and epoch < oldest_retained:
                 yield epoch
 
+    def abandon(self) -> None:
+        """Let go of a directory in which nothing was ever planned, and of the directory itself."""
+        if self._lock is not None and not any(self.storage.list(paths.PLANS)) and not self.completed():
+            self.delete_everything()
+        self.release()
+
     def delete_everything(self) -> None:
         """The job is over and nobody wants its checkpoints."""
         self.release()

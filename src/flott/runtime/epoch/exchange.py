@@ -307,6 +307,8 @@ class _ByKey(_Chooser):
 
     def targets(self, values: list[Any]) -> list[int]:
         keys = list(map(self.select, values))
+        if len(keys) != len(values):  # a selector that raises StopIteration ends a map() without a sound
+            raise ProgramError("A key selector raised StopIteration.")
         if self._key_type is not None:
             self._key_type.conform(keys)
         return list(map(self._index.__getitem__, keys))

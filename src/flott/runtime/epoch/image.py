@@ -129,7 +129,8 @@ def _culprit(value: Any, path: str, depth: int, seen: set[int]) -> str | None:
             cloudpickle.dumps(part)
         except Exception:
             where = f"{path}.{name}" if path else name
-            return _culprit(part, where, depth + 1, seen) or f"{where!r}, an object of type {type(part).__qualname__}"
+            inside = where if depth else ""  # the parts of a spec are named by us, what is in them by the user
+            return _culprit(part, inside, depth + 1, seen) or f"{where!r}, an object of type {type(part).__qualname__}"
     return None
 
 

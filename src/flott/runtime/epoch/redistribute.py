@@ -40,9 +40,20 @@ def redistribute(
         )
     watermark = min((subtask.watermark for subtask in snapshot.subtasks), default=MIN_WATERMARK)
     return tuple(
-        SubtaskState(watermark, (), _overlapping(snapshot, groups_of(subtask, node.max_parallelism, node.parallelism)))
+        SubtaskState(
+            watermark,
+            (),
+            _overlapping(snapshot, groups_of(subtask, node.max_parallelism, node.parallelism)),
+            _progress(snapshot, subtask, node.parallelism),
+        )
         for subtask in range(node.parallelism)
     )
+
+
+def _progress(snapshot: OperatorSnapshot, subtask: int, parallelism: int) -> TimeProgress:
+    """What a watermark generator in the middle of the stream had seen; nobody's after a change of parallelism."""
+    kept = snapshot.subtasks[subtask].progress if snapshot.parallelism == parallelism else None
+    return kept or TimeProgress()
 
 
 def _overlapping(snapshot: OperatorSnapshot, groups: range) -> tuple[Chain, ...]:

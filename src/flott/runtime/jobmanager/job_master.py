@@ -163,8 +163,11 @@ class JobMaster:
         if self._latest is not None and self._latest_is_own:
             self._commits.commit(self._latest, self.clock.now_ms(), replay=replay)
         self._commits.discard_failed(self._latest if self._latest_is_own else None)
+        self._subsume()
         self._sweep()
-        self._pending = self.store.read_plan(self._next_epoch)
+        plan = self.store.read_plan(self._next_epoch)
+        # A plan of a program with other sources is void: nothing that was made of it has ever been visible.
+        self._pending = plan if plan is not None and plan.slices.keys() == self._sources.keys() else None
 
     def _is_finished(self) -> bool:
         return self._latest is not None and self._latest_is_own and self._latest.final
@@ -292,7 +295,9 @@ class JobMaster:
         self._commits.commit(manifest, plan.now_ms)
         self._commits.deliver(result)
         self._count_metrics(result)
-        self._subsume(manifest)
+        self._subsume()
+        if manifest.checkpoint_id % SWEEP_EVERY == 0:
+            self._sweep()
         self.on_step("committed", plan.epoch)
         committed = self.clock.monotonic()
         statistics = _statistics(
@@ -374,11 +379,10 @@ class JobMaster:
 
     # --- retention ---------------------------------------------------------------------------------------------------
 
-    def _subsume(self, manifest: Manifest) -> None:
-        self._completed, discard = subsumed(self._completed, self._retain)
-        self._discard(discard)
-        if manifest.checkpoint_id % SWEEP_EVERY == 0:
-            self._sweep()
+    def _subsume(self) -> None:
+        retained, discard = subsumed(self._completed, self._retain)
+        if self._discard(discard):  # else they stay known, with their files, and go next time
+            self._completed = retained
 
     def _sweep(self) -> None:
         """Delete what crashes and failed attempts left behind."""
@@ -391,12 +395,14 @@ class JobMaster:
         except StorageError as error:
             log.warning("Old state files could not be listed: %s", error)
 
-    def _discard(self, discard: Discard) -> None:
+    def _discard(self, discard: Discard) -> bool:
         try:
             self.store.discard(discard)
+            return True
         except StorageError as error:
             # The epoch is committed; what stays behind is found by a later sweep.
             log.warning("Old checkpoint files could not be deleted yet: %s", error)
+            return False
 
 
 def _raise_failures(result: EpochResult, graph: JobGraph, topology: Topology) -> None:

@@ -61,25 +61,29 @@ class SourceCoordinator:
 
     def assign(self, plan: SlicePlan, now_ms: int) -> tuple[SourceAssignment, ...]:
         """The plan distributed over subtasks, with each split's progress and what the others hold back."""
-        reading = {part.split for part in plan.slices}
-        held = min(
-            (
-                progress.watermark
-                for split, progress in self._splits.items()
-                if split not in reading and not progress.idle_at(now_ms, self._strategy.idle_timeout_ms)
-            ),
-            default=None,
-        )
         assigned = assign_slices(plan.slices, self._parallelism, self._readers)
         self._readers |= {part.split: subtask for subtask, parts in enumerate(assigned) for part in parts}
         return tuple(
             SourceAssignment(
                 tuple(SliceAssignment(part, self._splits.get(part.split, TimeProgress())) for part in parts),
-                held,
-                plan.finished,
+                held_watermark=min(self._silent(subtask, plan, now_ms, idle=False), default=None),
+                idle_watermark=max(self._silent(subtask, plan, now_ms, idle=True), default=None),
+                finished=plan.finished,
             )
-            for parts in assigned
+            for subtask, parts in enumerate(assigned)
         )
+
+    def _silent(self, subtask: int, plan: SlicePlan, now_ms: int, idle: bool) -> list[int]:
+        """Watermarks of the splits of a subtask that an epoch does not read. Those of nobody are everybody's."""
+        reading = {part.split for part in plan.slices}
+        timeout = self._strategy.idle_timeout_ms
+        return [
+            progress.watermark
+            for split, progress in self._splits.items()
+            if split not in reading
+            and self._readers.get(split, subtask) == subtask
+            and progress.idle_at(now_ms, timeout) is idle
+        ]
 
     def complete(self, plan: SlicePlan, reports: dict[str, SplitReport], now_ms: int) -> None:
         """The epoch that read the plan is complete."""

@@ -25,8 +25,10 @@ class SourceAssignment:
     """All that one source subtask does in an epoch."""
 
     slices: tuple[SliceAssignment, ...] = ()
-    #: The lowest watermark among this source's splits that are not read in this epoch but must be waited for.
+    #: The lowest watermark among this subtask's splits that are not read in this epoch but must be waited for.
     held_watermark: int | None = None
+    #: The highest watermark among those that are idle: as far as event time goes once nothing is waited for.
+    idle_watermark: int | None = None
     finished: bool = False  #: after this epoch the source has nothing more, ever
 
 
@@ -82,7 +84,8 @@ class SourceOperator(Operator):
                 self.emit(values, timestamps)
             except RecordFailure as failure:
                 # The chain keeps the batch's order as long as it only maps, so the position may be known exactly.
-                if failure.index is not None and (failure.operator.fed_by == 0 or failure.operator is self.context.operator):
+                own = self.context.operator
+                if failure.index is not None and (failure.operator.fed_by == 0 or failure.operator is own):
                     exact = self._reader.locate(part, count + failure.index)
                     scope.origin = (exact, exact)
                 raise
@@ -144,7 +147,11 @@ class SourceOperator(Operator):
         if waited_for:
             self.watermark = max(self.watermark, min(waited_for))
             return EventTime(self.watermark)
-        # Nothing is being waited for: what ended counts as far as it got, and others need not wait for this subtask.
+        # Nothing is being waited for: what ended or is idle counts as far as it got, and others need not wait for this
+        # subtask.
         ended = [r.progress.watermark for r in self.reports.values() if r.ended]
-        self.watermark = max(self.watermark, min(ended, default=MIN_WATERMARK))
+        idle = [r.progress.watermark for r in self.reports.values() if not r.ended]
+        if self._assignment.idle_watermark is not None:
+            idle.append(self._assignment.idle_watermark)
+        self.watermark = max(self.watermark, min(ended, default=MIN_WATERMARK), *idle)
         return EventTime(self.watermark, idle=True)

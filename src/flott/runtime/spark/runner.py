@@ -74,7 +74,8 @@ class SparkRunner:
         self._cancelled = True
         if self._image is not None:
             with suppress(Py4JError):  # the JVM may be going down: nothing is left to cancel then
-                self._context.cancelJobGroup(self._group)
+                # Future jobs too: the epoch may be on its way to Spark, not yet a job that could be cancelled.
+                self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def close(self) -> None:
         if self._broadcast is not None:
@@ -84,10 +85,8 @@ class SparkRunner:
 
     def _forget(self, rdd: RDD[Any]) -> None:
         """Delete the epoch's shuffle files now: Spark would wait for the JVM's garbage collector to find them."""
-        try:
+        with suppress(Py4JError):  # then they go when the handles are collected, or with the JVM
             rdd.cleanShuffleDependencies()
-        except Py4JError:
-            pass  # they go when the handles are collected, or with the JVM
 
     @property
     def _group(self) -> str:

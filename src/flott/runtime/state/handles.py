@@ -23,10 +23,11 @@ class CurrentKey:
 class TableValueState(ValueState[Any]):
     """One value per key."""
 
-    __slots__ = ("_changed", "_current", "_entries")
+    __slots__ = ("_changed", "_current", "_entries", "_table")
 
     def __init__(self, table: ValueTable, current: CurrentKey):
         self._current = current
+        self._table = table
         self._entries = table.entries
         self._changed = table.changed
 
@@ -42,18 +43,17 @@ class TableValueState(ValueState[Any]):
         self._changed[key] = None
 
     def clear(self) -> None:
-        key = self._current.key
-        if self._entries.pop(key, None) is not None:
-            self._changed[key] = None
+        self._table.discard(self._current.key)
 
 
 class TableReducingState(ReducingState[Any]):
     """One value per key, into which added values are folded."""
 
-    __slots__ = ("_changed", "_current", "_entries", "_reduce")
+    __slots__ = ("_changed", "_current", "_entries", "_reduce", "_table")
 
     def __init__(self, table: ValueTable, current: CurrentKey, reduce: Callable[[Any, Any], Any]):
         self._current = current
+        self._table = table
         self._entries = table.entries
         self._changed = table.changed
         self._reduce = reduce
@@ -68,19 +68,17 @@ class TableReducingState(ReducingState[Any]):
         self._changed[key] = None
 
     def clear(self) -> None:
-        key = self._current.key
-        if key in self._entries:  # also if a function made it None
-            del self._entries[key]
-            self._changed[key] = None
+        self._table.discard(self._current.key)
 
 
 class TableAggregatingState(AggregatingState[Any, Any]):
     """One accumulator per key; reading it gives the aggregate's result."""
 
-    __slots__ = ("_aggregate", "_changed", "_current", "_entries")
+    __slots__ = ("_aggregate", "_changed", "_current", "_entries", "_table")
 
     def __init__(self, table: ValueTable, current: CurrentKey, aggregate: Any):
         self._current = current
+        self._table = table
         self._entries = table.entries
         self._changed = table.changed
         self._aggregate = aggregate
@@ -98,10 +96,7 @@ class TableAggregatingState(AggregatingState[Any, Any]):
         self._changed[key] = None
 
     def clear(self) -> None:
-        key = self._current.key
-        if key in self._entries:  # also if a function made it None
-            del self._entries[key]
-            self._changed[key] = None
+        self._table.discard(self._current.key)
 
 
 class TableListState(ListState[Any]):

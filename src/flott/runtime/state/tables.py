@@ -63,6 +63,12 @@ class ValueTable:
         self.entries: dict[Any, Any] = {}
         self.changed: dict[Any, None] = {}
 
+    def discard(self, entry: Any) -> None:
+        """Delete an entry, if it is there; its value may be None."""
+        if entry in self.entries:
+            del self.entries[entry]
+            self.changed[entry] = None
+
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas = self._collect(self.changed, group_of)
         self.changed.clear()

@@ -21,7 +21,7 @@ from uuid import uuid4
 from flott.datastream.connectors.base import CommitPermit, Committer, Json
 from flott.datastream.connectors.file_system._sink import FileSink
 from flott.errors import ProgramError, StateError, StorageError
-from flott.runtime.connectors.files.durable import concatenate, remove, sync_folder
+from flott.runtime.connectors.files.durable import concatenate, remove
 from flott.runtime.connectors.files.names import (
     FileNames,
     PartName,
@@ -32,6 +32,7 @@ from flott.runtime.connectors.files.names import (
 )
 from flott.runtime.connectors.files.rolling import Segment, is_abandoned, is_due
 from flott.runtime.connectors.files.writer import encoder_header
+from flott.runtime.storage import sync_folder
 
 log = logging.getLogger("flott.job")
 

@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 
+from flott.runtime.storage import sync_folder
+
 
 def make_folder(folder: str, base: str) -> None:
     """Make a folder below ``base``, and make that last: every new entry on the way is flushed."""
@@ -16,15 +18,6 @@ def make_folder(folder: str, base: str) -> None:
     while len(folder) > len(base):
         folder = os.path.dirname(folder)
         sync_folder(folder)
-
-
-def sync_folder(folder: str) -> None:
-    """Flush a folder's entries: only then does a rename or a new file survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sync_file(path: str) -> int:

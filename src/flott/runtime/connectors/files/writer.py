@@ -11,8 +11,9 @@ from flott.datastream.connectors.base import Json, SinkWriter, WriterContext
 from flott.datastream.connectors.file_system._bulk_writers import BulkWriterFactory, ParquetWriterFactory
 from flott.datastream.connectors.file_system._sink import FileSink
 from flott.errors import ProgramError, StorageError
-from flott.runtime.connectors.files.durable import make_folder, remove, sync_file, sync_folder
+from flott.runtime.connectors.files.durable import make_folder, remove, sync_file
 from flott.runtime.connectors.files.names import FileNames, StagedName, writer_token
+from flott.runtime.storage import sync_folder
 
 #: So much of a bucket is kept before it is written: no file stays open, so there may be any number of buckets.
 BUFFER_BYTES = 1024 * 1024

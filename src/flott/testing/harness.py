@@ -1,0 +1,190 @@
+"""Run a program in this process and look at everything it did. Driver and tasks share the calling thread.
+
+>>> env = in_process(parallelism=1)
+>>> stream = env.from_collection([1, 2, 3]).map(lambda n: n * n)
+>>> collect(stream)
+[1, 4, 9]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from flott.common.configuration import Configuration
+from flott.common.job_status import JobStatus
+from flott.datastream._data_stream import DataStream
+from flott.datastream.connectors.callable import CallableSink
+from flott.datastream.stream_execution_environment import StreamExecutionEnvironment
+from flott.errors import FlottError, StorageError
+from flott.graph.chain import chain
+from flott.runtime.checkpoint.store import CheckpointStore
+from flott.runtime.clock import Clock
+from flott.runtime.epoch.image import TaskSettings, make_image
+from flott.runtime.epoch.local_runner import LocalRunner
+from flott.runtime.jobmanager.job_master import JobMaster
+from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.storage import LocalStorage
+from flott.testing.clock import ManualClock
+
+
+def in_process(parallelism: int = 2, **options: str) -> StreamExecutionEnvironment:
+    """An environment that runs here and shows nothing. Options: ``a__b_c`` for ``a.b-c``.
+
+    >>> in_process(flott__epoch__max_records="10").get_parallelism()
+    2
+    """
+    configuration = Configuration()
+    configuration.set_string("execution.target", "in-process")
+    configuration.set_string("flott.progress", "off")
+    configuration.set_string("flott.storage.sync", "false")
+    for name, value in options.items():
+        configuration.set_string(name.replace("__", ".").replace("_", "-"), value)
+    return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
+
+
+def collect(stream: DataStream[Any]) -> list[Any]:
+    """Run the program of a stream and return what the stream carried: by epoch, then by subtask."""
+    found: list[Any] = []
+    stream.sink_to(CallableSink(found.append)).set_parallelism(1)
+    stream.get_execution_environment().execute("collect")
+    return found
+
+
+class Crash(BaseException):
+    """A simulated death of the driver: no ``except Exception`` of the engine may see it."""
+
+
+@dataclass
+class Faults:
+    """Which storage operations fail at present, as one shared switch for driver and tasks."""
+
+    fails: Callable[[str, str], bool] = lambda verb, name: False  #: (verb, name of the file) -> whether it fails
+    refused: int = 0
+
+
+@dataclass(frozen=True)
+class UnreliableStorage(LocalStorage):
+    """Local storage that fails when a test says so."""
+
+    faults: Faults = field(default_factory=Faults)
+
+    def read(self, name: str) -> bytes:
+        self._perhaps_fail("read", name)
+        return super().read(name)
+
+    def write(self, name: str, data: bytes) -> None:
+        self._perhaps_fail("write", name)
+        super().write(name, data)
+
+    def publish(self, name: str, data: bytes) -> None:
+        self._perhaps_fail("publish", name)
+        super().publish(name, data)
+
+    def delete(self, name: str) -> None:
+        self._perhaps_fail("delete", name)
+        super().delete(name)
+
+    def _perhaps_fail(self, verb: str, name: str) -> None:
+        if self.faults.fails(verb, name):
+            self.faults.refused += 1
+            raise StorageError(f"Cannot {verb} {name}: the test says so.")
+
+
+@dataclass
+class History(JobListener):
+    """Everything a job told its listeners."""
+
+    statuses: list[JobStatus] = field(default_factory=list)
+    epochs: list[EpochStatistics] = field(default_factory=list)
+    restarts: list[tuple[str, int]] = field(default_factory=list)  #: failure card, delay in milliseconds
+
+    def on_status(self, status: JobStatus, reason: str = "") -> None:
+        self.statuses.append(status)
+
+    def on_epoch(self, statistics: EpochStatistics) -> None:
+        self.epochs.append(statistics)
+
+    def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
+        self.restarts.append((card, delay_ms))
+
+
+@dataclass
+class Incarnation:
+    """One life of a job in a directory: from a start to an end, a cancellation or a crash."""
+
+    master: JobMaster
+    history: History
+    crashed: bool = False
+
+    @property
+    def status(self) -> JobStatus:
+        """Where it ended."""
+        return self.master.history.status
+
+    @property
+    def failure(self) -> FlottError | None:
+        """Why it failed."""
+        return self.master.failure
+
+
+def live(
+    env: StreamExecutionEnvironment,
+    folder: str | Path,
+    *,
+    clock: Clock | None = None,
+    storage: LocalStorage | None = None,
+    on_step: Callable[[str, int], None] | None = None,
+    listeners: Sequence[JobListener] = (),
+    job_name: str = "job",
+) -> Incarnation:
+    """Run the program's job with its checkpoints in ``folder`` until it ends or ``on_step`` raises :class:`Crash`.
+
+    Called again with the same folder it continues, as a new process would. ``on_step`` gets the name of each step of
+    the protocol (planned, ran, acknowledged, completed, committed) and the epoch; raise ``Cancel`` there to cancel.
+    Time is a :class:`ManualClock` unless said otherwise, so waiting costs nothing.
+    """
+    graph = chain(env.get_stream_graph(clear_transformations=True, job_name=job_name))
+    storage = storage or LocalStorage(str(folder), sync=False)
+    store = CheckpointStore(storage)
+    run_id = uuid4().hex[:8]
+    runner = LocalRunner()
+    runner.install(make_image(graph, run_id, Path(folder).name, storage, TaskSettings()))
+    history = History()
+    master = JobMaster(
+        graph=graph,
+        job_id=Path(folder).name,
+        configuration=Configuration(env._configuration),
+        runner=runner,
+        store=store,
+        clock=clock or ManualClock(),
+        run_id=run_id,
+        listeners=[history, *listeners],
+    )
+    incarnation = Incarnation(master, history)
+
+    def step(name: str, epoch: int) -> None:
+        if on_step is not None:
+            try:
+                on_step(name, epoch)
+            except Cancel:
+                master.cancel()
+
+    master.on_step = step
+    try:
+        store.claim(graph.name)
+        master.run()
+    except Crash:
+        incarnation.crashed = True
+    finally:
+        store.release()
+        if not incarnation.crashed:
+            runner.close()
+    return incarnation
+
+
+class Cancel(Exception):
+    """Raised by a step hook: cancel the job, as a user would."""

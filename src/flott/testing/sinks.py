@@ -1,0 +1,90 @@
+"""A transactional sink that keeps account in this process: what was staged, what was committed, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flott.datastream.connectors.base import (
+    CommitPermit,
+    Committer,
+    Json,
+    Sink,
+    SinkWriter,
+    WriterContext,
+)
+
+#: Ledgers by name: a sink that was pickled finds its own again. In-process only.
+_ledgers: dict[str, Ledger] = {}
+
+
+@dataclass
+class Ledger:
+    """The account of one :class:`LedgerSink`. Survives the crashes a test simulates, as a database would."""
+
+    name: str
+    staged: dict[str, list[Any]] = field(default_factory=dict)
+    committed: dict[str, list[Any]] = field(default_factory=dict)
+    commits: list[tuple[int, bool]] = field(default_factory=list)  #: checkpoint and replay flag of every commit call
+    before_commit: Callable[[CommitPermit], None] | None = None  #: may raise, or look around
+
+    def __post_init__(self) -> None:
+        _ledgers[self.name] = self
+
+    @property
+    def records(self) -> list[Any]:
+        """Everything that is visible, in the order of its commits."""
+        return [record for records in self.committed.values() for record in records]
+
+
+class LedgerSink(Sink[Any]):
+    """Writes to the ledger of that name."""
+
+    def __init__(self, ledger: Ledger):
+        self._name = ledger.name
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
+        token = f"{context.operator_id}:{context.subtask}:{context.attempt_id}:{context.epoch}"
+        return _LedgerWriter(_ledgers[self._name], token)
+
+    def create_committer(self) -> Committer:
+        return _LedgerCommitter(_ledgers[self._name])
+
+
+class _LedgerWriter(SinkWriter[Any]):
+    """Stages one list."""
+
+    def __init__(self, ledger: Ledger, token: str):
+        self._ledger = ledger
+        self._token = token
+        self._values: list[Any] = []
+
+    def write(self, values: Sequence[Any], timestamps: Sequence[int] | None) -> None:
+        self._values.extend(values)
+
+    def prepare_commit(self) -> list[Json]:
+        if not self._values:
+            return []
+        assert self._token not in self._ledger.staged, "an attempt id was used twice"
+        self._ledger.staged[self._token] = self._values
+        return [self._token]
+
+
+class _LedgerCommitter(Committer):
+    """Moves staged lists to the committed ones; a second time it does nothing."""
+
+    def __init__(self, ledger: Ledger):
+        self._ledger = ledger
+
+    def commit(self, permit: CommitPermit, committables: Sequence[Json]) -> None:
+        if self._ledger.before_commit is not None:
+            self._ledger.before_commit(permit)
+        self._ledger.commits.append((permit.checkpoint_id, permit.replay))
+        for token in committables:
+            if token not in self._ledger.committed:
+                self._ledger.committed[token] = self._ledger.staged.pop(token)
+
+    def discard(self, live_attempts: frozenset[str]) -> None:
+        for token in [token for token in self._ledger.staged if token.split(":")[2] not in live_attempts]:
+            del self._ledger.staged[token]

@@ -1,0 +1,162 @@
+"""A source that plays a script: elements, and marks that say where an epoch ends, where time passes, what goes wrong.
+
+Failures are written in the data, where a reader of the test sees them:
+
+>>> ScriptedSource([1, 2, Abort(), 3, EndOfEpoch(), 4]).splits
+{'0': (1, 2, Abort(times=1), 3, EndOfEpoch(), 4)}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from flott.datastream.connectors.base import (
+    Boundedness,
+    Json,
+    Slice,
+    SlicePlan,
+    SliceRequest,
+    Source,
+    SourceReader,
+    SplitEnumerator,
+)
+
+
+class Mark:
+    """The root of all marks: an entry of a script that is not an element."""
+
+
+@dataclass(frozen=True)
+class Abort(Mark):
+    """Reading fails here, so many times; then the script goes on."""
+
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class EndOfEpoch(Mark):
+    """An epoch that reads this split ends here at the latest."""
+
+
+@dataclass(frozen=True)
+class Wait(Mark):
+    """What follows arrives so much later than what came before."""
+
+    ms: int
+
+
+class Aborted(Exception):
+    """What an :class:`Abort` raises."""
+
+
+#: How often each Abort of each source has been met, in this process.
+_met: dict[tuple[str, str, int], int] = {}
+
+
+class ScriptedSource(Source[Any]):
+    """Plays one script, or one for each split. ``endless``: after the last entry nothing comes, but no end either."""
+
+    def __init__(self, script: Sequence[Any] | Mapping[str, Sequence[Any]], *, endless: bool = False):
+        scripts = script if isinstance(script, Mapping) else {"0": script}
+        self.splits: dict[str, tuple[Any, ...]] = {name: tuple(entries) for name, entries in scripts.items()}
+        self.endless = endless
+        self._token = uuid4().hex
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.CONTINUOUS_UNBOUNDED if self.endless else Boundedness.BOUNDED
+
+    def create_enumerator(self) -> SplitEnumerator:
+        return _ScriptEnumerator(self.splits, self.endless)
+
+    def create_reader(self) -> SourceReader[Any]:
+        return _ScriptReader(self.splits, self._token)
+
+
+class _ScriptEnumerator(SplitEnumerator):
+    """The position in each script; at a Wait, also since when it has been waiting."""
+
+    def __init__(self, splits: dict[str, tuple[Any, ...]], endless: bool):
+        self._splits = splits
+        self._endless = endless
+        self._next = dict.fromkeys(splits, 0)
+        self._waiting_since: dict[tuple[str, int], int] = {}
+
+    def restore(self, state: Json) -> None:
+        self._next.update(state)
+
+    def plan(self, request: SliceRequest) -> SlicePlan:
+        open_splits = [name for name, start in self._next.items() if start < len(self._splits[name])]
+        share = max(1, request.max_records // max(1, len(open_splits)))
+        slices: list[Slice] = []
+        wakes: list[int] = []
+        for name in open_splits:
+            part = self._slice(name, share, request.now_ms)
+            if isinstance(part, int):
+                wakes.append(part)
+            elif name not in request.paused:
+                slices.append(part)
+        reached = {**self._next, **{part.split: part.stop for part in slices}}
+        done = all(stop == len(self._splits[name]) for name, stop in reached.items())
+        return SlicePlan(
+            tuple(slices),
+            finished=done and not self._endless,
+            backlog=any(stop < len(self._splits[name]) for name, stop in reached.items()),
+            wake_at_ms=min(wakes, default=None) if not slices else None,
+        )
+
+    def _slice(self, name: str, share: int, now_ms: int) -> Slice | int:
+        """The next part of a script, or the time at which there will be one."""
+        entries, start = self._splits[name], self._next[name]
+        if isinstance(entries[start], Wait):
+            since = self._waiting_since.setdefault((name, start), now_ms)
+            if now_ms < since + entries[start].ms:
+                return int(since + entries[start].ms)
+        stop, records = start, 0
+        while stop < len(entries) and records < share:
+            if isinstance(entries[stop], Wait) and stop > start:
+                break
+            records += not isinstance(entries[stop], Mark)
+            stop += 1
+            if isinstance(entries[stop - 1], EndOfEpoch):
+                break
+        while stop < len(entries) and isinstance(entries[stop], EndOfEpoch):
+            stop += 1
+        return Slice(name, start, stop, records, ends_split=stop == len(entries) and not self._endless)
+
+    def advance(self, plan: SlicePlan, reached: dict[str, Json]) -> None:
+        self._next.update(reached)
+
+    def snapshot(self) -> Json:
+        return dict(self._next)
+
+
+class _ScriptReader(SourceReader[Any]):
+    """Yields the elements of a slice and does what the marks in it say."""
+
+    def __init__(self, splits: dict[str, tuple[Any, ...]], token: str):
+        self._splits = splits
+        self._token = token
+
+    def read(self, part: Slice) -> Iterator[Any]:
+        for index in range(part.start, part.stop):
+            entry = self._splits[part.split][index]
+            if isinstance(entry, Mark):
+                self._obey(entry, part.split, index)
+            else:
+                yield entry
+
+    def locate(self, part: Slice, index: int) -> str:
+        entries = self._splits[part.split]
+        places = [i for i in range(part.start, part.stop) if not isinstance(entries[i], Mark)]
+        return f"split {part.split}, offset {places[index]}"
+
+    def _obey(self, mark: Mark, split: str, index: int) -> None:
+        if isinstance(mark, Abort):
+            place = (self._token, split, index)
+            _met[place] = _met.get(place, 0) + 1
+            if _met[place] <= mark.times:
+                raise Aborted(f"attempt {_met[place]} of {mark.times} at entry {index} of split {split}")

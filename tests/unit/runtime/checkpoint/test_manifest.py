@@ -1,0 +1,156 @@
+"""Manifests and input plans: what is written is read, and damage is told from health."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flott.datastream.connectors.base import Slice, SlicePlan
+from flott.errors import CorruptStateError
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.checkpoint.manifest import (
+    InputPlan,
+    Manifest,
+    OperatorSnapshot,
+    SourceSnapshot,
+    SubtaskSnapshot,
+    decode_input,
+    decode_manifest,
+    encode_input,
+    encode_manifest,
+)
+from flott.runtime.operators.watermarks import TimeProgress
+from flott.runtime.state.keyed_state import StateFile
+
+_times = st.integers(-(2**63), 2**63 - 1)
+_text = st.text(max_size=8)
+_json = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), _text),
+    lambda parts: st.one_of(st.lists(parts, max_size=3), st.dictionaries(_text, parts, max_size=3)),
+    max_leaves=5,
+)
+_ids = st.text("0123456789abcdef", min_size=4, max_size=4).map(OperatorId)
+_files = st.builds(StateFile, _text, st.integers(0, 2**50), st.booleans(), st.lists(_text, max_size=3).map(tuple))
+_progress = st.builds(
+    TimeProgress, _times, st.booleans(), st.none() | _times, st.none() | st.binary(max_size=8)
+)
+_subtasks = st.builds(
+    SubtaskSnapshot, _times, st.none() | st.lists(_files, max_size=3).map(tuple), st.none() | _progress
+)
+_operators = st.builds(
+    OperatorSnapshot, _text, st.none() | _text, st.integers(1, 9), st.integers(1, 128),
+    st.lists(_subtasks, max_size=3).map(tuple),
+)  # fmt: skip
+_sources = st.builds(SourceSnapshot, _json, st.dictionaries(_text, _progress, max_size=3), st.booleans())
+manifests = st.builds(
+    Manifest, _text, _text, st.integers(1), _times, st.integers(0, 2**32),
+    operators=st.dictionaries(_ids, _operators, max_size=3),
+    sources=st.dictionaries(_ids, _sources, max_size=2),
+    committables=st.dictionaries(_ids, st.lists(_json, max_size=3), max_size=2),
+    attempts=st.lists(_text, max_size=3).map(tuple),
+    wakeup_ms=st.none() | _times,
+    final=st.booleans(),
+)  # fmt: skip
+_slices = st.builds(Slice, _text, _json, _json, st.none() | st.integers(0), st.booleans(), _json)
+_slice_plans = st.builds(
+    SlicePlan, st.lists(_slices, max_size=3).map(tuple), st.booleans(), st.booleans(), st.none() | _times
+)
+plans = st.builds(
+    InputPlan, st.integers(1), _times,
+    st.dictionaries(_ids, _slice_plans, max_size=2),
+)  # fmt: skip
+
+EXAMPLE = Manifest(
+    "j1", "word count", 7, 1_700_000_000_000, 42,
+    operators={OperatorId("ab" * 16): OperatorSnapshot("count", "c", 2, 128, (
+        SubtaskSnapshot(5, (StateFile("state/base", 100, True), StateFile("state/d", 20, False, ("state/c",)))),
+        SubtaskSnapshot(6, (StateFile("state/other", 30, False),), TimeProgress(6, False, 1, b"gen")),
+    ))},
+    sources={OperatorId("cd" * 16): SourceSnapshot({"at": 3}, {"s": TimeProgress(5)}, True)},
+    committables={OperatorId("ef" * 16): [{"file": "x"}]},
+    attempts=("a1",), wakeup_ms=9,
+)  # fmt: skip
+EXAMPLE_PLAN = InputPlan(
+    3, 99, {OperatorId("ab" * 16): SlicePlan((Slice("s", 0, 5, 5, True, {"p": 1}),), False, True, 7)}
+)
+
+
+@given(manifests)
+def test_a_manifest_is_read_as_it_was_written(manifest):
+    assert decode_manifest(encode_manifest(manifest), "f") == manifest
+
+
+@given(plans)
+def test_an_input_plan_is_read_as_it_was_written(plan):
+    assert decode_input(encode_input(plan), "f") == plan
+
+
+def test_a_manifest_knows_its_files_and_their_size():
+    assert EXAMPLE.files == {"state/base", "state/d", "state/other"}
+    assert EXAMPLE.state_bytes == 150
+    assert EXAMPLE.operators[OperatorId("ab" * 16)].has_state
+    assert not OperatorSnapshot("n", None, 1, 1, (SubtaskSnapshot(chain=()), SubtaskSnapshot())).has_state
+
+
+@pytest.mark.parametrize(
+    ("encoded", "decode"),
+    [(encode_manifest(EXAMPLE), decode_manifest), (encode_input(EXAMPLE_PLAN), decode_input)],
+    ids=["manifest", "plan"],
+)
+def test_damage_anywhere_is_a_corrupt_file_and_never_another_error(encoded, decode):
+    for length in range(len(encoded)):
+        with pytest.raises(CorruptStateError, match="chk-7/_metadata"):
+            decode(encoded[:length], "chk-7/_metadata")
+    for position in range(len(encoded)):
+        for byte in (0x00, 0x22, 0x5D, 0x39, 0xFF):
+            damaged = bytearray(encoded)
+            damaged[position] = byte
+            with suppress(CorruptStateError):  # a digit or letter may pass for another
+                decode(bytes(damaged), "chk-7/_metadata")
+
+
+def _without_each_part(content: object) -> list[object]:
+    """The JSON value with, in turn, each of its parts missing or replaced by something of another type."""
+    variants: list[object] = []
+    if isinstance(content, dict):
+        for key, part in content.items():
+            variants.append({k: v for k, v in content.items() if k != key})
+            variants += [{**content, key: changed} for changed in [*_without_each_part(part), 5, None, [], {}, "x"]]
+    elif isinstance(content, list):
+        for index, part in enumerate(content):
+            variants.append(content[:index] + content[index + 1 :])
+            variants += [[*content[:index], changed, *content[index + 1 :]] for changed in _without_each_part(part)]
+    return variants
+
+
+@pytest.mark.parametrize(
+    ("encoded", "decode"),
+    [(encode_manifest(EXAMPLE), decode_manifest), (encode_input(EXAMPLE_PLAN), decode_input)],
+    ids=["manifest", "plan"],
+)
+def test_a_file_with_parts_missing_or_of_another_type_raises_no_other_error(encoded, decode):
+    refused = 0
+    for content in _without_each_part(json.loads(encoded)):
+        try:
+            decode(json.dumps(content).encode(), "f")
+        except CorruptStateError:
+            refused += 1
+    assert refused > 20
+
+
+@pytest.mark.parametrize("data", [b"", b"5", b"[]", b'"x"', b"null", b"{}", b"{", b"\xff\xfe", b"PK\x03\x04"])
+def test_something_else_than_a_manifest_is_refused(data):
+    for decode in (decode_manifest, decode_input):
+        with pytest.raises(CorruptStateError, match="x/_metadata is not a Flott file or is damaged"):
+            decode(data, "x/_metadata")
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_another_version_is_refused_by_name(version):
+    content = json.loads(encode_manifest(EXAMPLE)) | {"version": version}
+    with pytest.raises(CorruptStateError, match=rf"x has format version {version}; this version .* reads version 1"):
+        decode_manifest(json.dumps(content).encode(), "x")
