@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +23,15 @@ from flott.common.job_status import JobStatus
 from flott.errors import ConfigurationError, FlottError, JobCancelledError, JobFailedError, ProgramError
 from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
+from flott.graph.operator_ids import OperatorId
 from flott.graph.stream_graph import StreamGraph
+from flott.runtime.checkpoint.manifest import OperatorSnapshot
 from flott.runtime.checkpoint.store import CheckpointStore, latest_job, open_checkpoint
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.console import listener_of
 from flott.runtime.epoch.image import TaskSettings, make_image
 from flott.runtime.epoch.local_runner import LocalRunner
+from flott.runtime.epoch.redistribute import redistribute
 from flott.runtime.epoch.runner import EpochRunner
 from flott.runtime.jobmanager.job_master import JobMaster, Origin
 from flott.runtime.jobmanager.listener import JobListener
@@ -176,11 +179,12 @@ def _refuse_unshared(configuration: Configuration, target: str) -> None:
         )
 
 
-def _check_restored(operators: object, graph: JobGraph) -> None:
-    """Every operator with state in the checkpoint must exist in the program: otherwise its state would be lost."""
-    assert isinstance(operators, dict)
+def _check_restored(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph) -> None:
+    """Every operator with state in the checkpoint must exist in the program and be able to take its state over."""
     for ident, snapshot in operators.items():
-        if snapshot.has_state and ident not in graph.operators:
+        if ident in graph.operators:
+            redistribute(snapshot, graph.operators[ident])
+        elif snapshot.has_state:
             name = f"{snapshot.name!r}" + (f" (uid {snapshot.uid!r})" if snapshot.uid else " (no uid)")
             raise ProgramError(
                 f"The checkpoint holds state of operator {name}, which this program does not have. Give the operator"

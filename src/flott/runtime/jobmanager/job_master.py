@@ -46,7 +46,7 @@ log = logging.getLogger("flott.job")
 #: Every so many epochs the state folder is searched for files of attempts that Spark retried by itself.
 SWEEP_EVERY = 200
 #: Failures remembered for the restart strategy.
-REMEMBERED_FAILURES = 1000
+REMEMBERED_FAILURES = 100_000
 
 
 @dataclass(frozen=True)

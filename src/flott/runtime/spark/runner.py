@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,9 @@ class SparkRunner:
         self._broadcast: Broadcast[JobImage] | None = None
         self._bodies: list[StageBody] = []
         self._base: RDD[Any] | None = None
-        self._running = threading.Lock()
+        self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flott-lineage")
+        self._next: Future[RDD[Any]] | None = None
+        self._grouped_thread: int | None = None
         self._cancelled = False
 
     def install(self, image: JobImage) -> None:
@@ -49,26 +52,41 @@ class SparkRunner:
         self._base = self._context.parallelize(range(width), width)
 
     def run(self, plan: EpochPlan) -> EpochResult:
-        image, rdd = self._image, self._base
+        image = self._image
         assert image is not None, "install() comes before run()"
-        assert rdd is not None
-        self._context.setJobGroup(self._group, f"{image.job_name}: epoch {plan.epoch}", interruptOnCancel=True)
+        self._join_group()
         property_text = encode_plan(plan, image.storage)
         self._context.setLocalProperty(PLAN, property_text)
+        rdd = self._next.result() if self._next is not None else self._lineage()
+        self._next = self._ahead.submit(self._lineage)
         try:
-            for stage, body in zip(image.topology.stages, self._bodies, strict=True):
-                if stage.index > 0:
-                    rdd = rdd.partitionBy(stage.width, _identity)
-                # Not preservesPartitioning: two exchanges of the same width would look to Spark like one.
-                rdd = rdd.mapPartitionsWithIndex(body)
             return gather(rdd.collect())
         except Py4JError as error:
             raise WorkerLostError(self._explain(error)) from error
         finally:
-            self._forget(rdd)
-            self._context.setLocalProperty(PLAN, "")
+            self._ahead.submit(self._forget, rdd)
             if property_text.startswith("@"):
                 image.storage.delete(property_text[1:])
+
+    def _lineage(self) -> RDD[Any]:
+        """The RDDs of an epoch. They do not depend on its plan, so the next ones are made while this epoch runs."""
+        image, rdd = self._image, self._base
+        assert image is not None
+        assert rdd is not None
+        for stage, body in zip(image.topology.stages, self._bodies, strict=True):
+            if stage.index > 0:
+                rdd = rdd.partitionBy(stage.width, _identity)
+            # Not preservesPartitioning: two exchanges of the same width would look to Spark like one.
+            rdd = rdd.mapPartitionsWithIndex(body)
+        rdd.getNumPartitions()  # makes PySpark build the JVM's side of it now, not when the epoch waits for it
+        return rdd
+
+    def _join_group(self) -> None:
+        """Put this thread's jobs into the group that cancel() ends; once per thread, because it costs a millisecond."""
+        if self._grouped_thread != threading.get_ident():
+            assert self._image is not None
+            self._context.setJobGroup(self._group, self._image.job_name, interruptOnCancel=True)
+            self._grouped_thread = threading.get_ident()
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -78,6 +96,8 @@ class SparkRunner:
                 self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def close(self) -> None:
+        self._ahead.submit(int).result()  # whatever is still being made or deleted is done
+        self._next = None
         if self._broadcast is not None:
             with suppress(Py4JError):
                 self._broadcast.destroy()

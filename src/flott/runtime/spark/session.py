@@ -57,12 +57,18 @@ LOCAL_DEFAULTS = {
 #: How often Spark may run a task whose worker died before it gives the epoch up.
 TASK_ATTEMPTS = 4
 
+#: Ids of the applications that Flott was sent to.
+_applications_with_flott: set[str] = set()
+
 
 def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
     """The active Spark context, or a new one. ``settings`` are the configuration's ``spark.*`` keys."""
-    active = SparkContext._active_spark_context
-    if active is not None:
-        return active
+    context = SparkContext._active_spark_context or _new_context(settings, log_file)
+    _ship_flott(context)
+    return context
+
+
+def _new_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
     master = _with_task_attempts(settings.get("spark.master", "local[*]"))
     merged = {**DEFAULTS, **(LOCAL_DEFAULTS if is_local(master) else {}), **settings, **REQUIRED}
     merged["spark.master"] = master
@@ -77,11 +83,17 @@ def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
     if isinstance(accumulators, str):
         # PySpark forgets this socket when a program ends without stopping the context, which is the usual way to end.
         atexit.register(Path(accumulators).unlink, missing_ok=True)
-    if not is_local(master):
-        archive = package_archive()
-        atexit.register(shutil.rmtree, archive.parent, ignore_errors=True)  # executors may ask for it until the end
-        context.addPyFile(str(archive))
     return context
+
+
+def _ship_flott(context: SparkContext) -> None:
+    """Executors elsewhere need not have Flott installed. Once for each context, whoever started it."""
+    if is_local(str(context.master)) or context.applicationId in _applications_with_flott:
+        return
+    archive = package_archive()
+    atexit.register(shutil.rmtree, archive.parent, ignore_errors=True)  # executors may ask for it until the end
+    context.addPyFile(str(archive))
+    _applications_with_flott.add(context.applicationId)
 
 
 def is_local(master: str) -> bool:

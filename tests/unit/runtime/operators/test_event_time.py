@@ -334,3 +334,35 @@ def test_an_aborted_epoch_fires_its_timers_again_and_only_once_visibly(tmp_path:
     script = [("k", 1), EndOfEpoch(), ("k", 2), Abort(1), ("k", 3), EndOfEpoch(), ("k", 4)]
     found = run(ScriptedSource(script), tmp_path)
     assert [record[1] for record in found if record[0] == "timer"] == [1, 2, 3, 4]
+
+
+def test_idleness_in_the_middle_of_a_stream_releases_event_time_too(tmp_path: Path) -> None:
+    ledger, clock = Ledger(uuid4().hex), ManualClock(0, until_ms=60_000)
+    env = in_process(1)
+    strategy = ASCENDING.with_idleness(Duration.of_millis(500))
+    streams = [
+        env.from_source(ScriptedSource(script, endless=True), WatermarkStrategy.no_watermarks(), name)
+        .map(lambda item: item)
+        .assign_timestamps_and_watermarks(strategy)
+        for name, script in {"busy": [("a", 10), EndOfEpoch(), ("a", 20)], "silent": [("b", 1)]}.items()
+    ]
+    streams[0].union(streams[1]).key_by(lambda item: item[0]).process(Late()).sink_to(LedgerSink(ledger))
+    incarnation = live(env, tmp_path, clock=clock)
+    assert incarnation.failure is None
+    assert [record[1:] for record in ledger.records if record[0] == "timer"] == [(1, 19), (10, 19)]
+    assert len(incarnation.history.epochs) == 3
+
+
+def test_a_stream_that_wakes_up_holds_event_time_back_again(tmp_path: Path) -> None:
+    script = {
+        "busy": [("a", 10), Wait(2_000), ("a", 20), Wait(100), ("a", 30), EndOfEpoch(), ("a", 40)],
+        "sleepy": [("b", 1), Wait(2_050), ("b", 25), Wait(10), ("b", 26)],
+    }
+    clock, seen = ManualClock(0), Ledger(uuid4().hex)
+    strategy = ASCENDING.with_idleness(Duration.of_millis(500))
+    incarnation = run_into(seen, ScriptedSource(script), tmp_path, strategy, clock=clock)
+    assert incarnation.failure is None
+    met = {record[1][1]: record[2] for record in seen.records if record[0] != "timer"}
+    assert met[20] == 9, "idle from 500 to 2000 ms: the furthest is as far as anyone knows"
+    assert met[30] <= 25, "b is awake again and holds a back"
+    assert [record for record in seen.records if record[0] == "late"] == []
