@@ -11,6 +11,7 @@ and the payload begins with its attempt id. So a receiver can say whose output i
 from __future__ import annotations
 
 import pickle
+from io import BytesIO
 from typing import Any
 
 import cloudpickle
@@ -37,6 +38,55 @@ def encode_records(values: list[Any], timestamps: list[int] | None, origin: Orig
             return bytes(cloudpickle.dumps((values, timestamps, origin), protocol=5))
         except Exception as error:
             raise ProgramError(_unpicklable(values, error)) from error
+
+
+class RecordEncoder:
+    """Encodes the buffers that one sender puts on one edge.
+
+    Pickle remembers every object it writes, in case it comes again: half of its time goes there, and records seldom
+    share anything. So the first buffer of an epoch is encoded both ways, and if it does not grow by much without that
+    memory, the rest of the epoch does without. Cycles are noticed by pickle and encoded the ordinary way.
+    """
+
+    #: Fewer records than this prove nothing.
+    SAMPLE_RECORDS = 64
+    #: Sharing is worth remembering if forgetting it makes a buffer this many times as large.
+    MAX_GROWTH = 1.25
+
+    __slots__ = ("_forgetful",)
+
+    def __init__(self) -> None:
+        self._forgetful: bool | None = None  #: None: not known yet
+
+    def begin(self) -> None:
+        """An epoch begins: find out anew, so that a repeated epoch decides the same."""
+        self._forgetful = None
+
+    def encode(self, values: list[Any], timestamps: list[int] | None, origin: Origin) -> bytes:
+        """Many records as bytes."""
+        if self._forgetful:
+            try:
+                return _encode_forgetfully(values, timestamps, origin)
+            except Exception:
+                self._forgetful = False
+        payload = encode_records(values, timestamps, origin)
+        if self._forgetful is None and len(values) >= self.SAMPLE_RECORDS:
+            self._forgetful = self._grows_little(len(payload), values, timestamps, origin)
+        return payload
+
+    def _grows_little(self, size: int, values: list[Any], timestamps: list[int] | None, origin: Origin) -> bool:
+        try:
+            return len(_encode_forgetfully(values, timestamps, origin)) <= self.MAX_GROWTH * size
+        except Exception:
+            return False
+
+
+def _encode_forgetfully(values: list[Any], timestamps: list[int] | None, origin: Origin) -> bytes:
+    target = BytesIO()
+    pickler = pickle.Pickler(target, protocol=5)
+    pickler.fast = True
+    pickler.dump((values, timestamps, origin))
+    return target.getvalue()
 
 
 def decode_records(payload: bytes) -> tuple[list[Any], list[int] | None, Origin]:

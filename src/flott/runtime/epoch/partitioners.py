@@ -1,0 +1,212 @@
+"""Record -> target subtask: one chooser per partitioning. Task side.
+
+A chooser looks at a batch and answers with one target for all of it (an int), with "everybody" (an empty tuple) or with
+one target per record (a list).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from operator import index as as_index
+from typing import Any
+
+from flott.datastream.functions._callables import as_key_selector, as_partitioner
+from flott.errors import ProgramError
+from flott.graph.partitioning import Broadcast, Custom, Forward, Global, Hash, Partitioning, Rebalance, Rescale, Shuffle
+from flott.runtime.operators.operator import EpochScope
+from flott.runtime.state.encoding import encode_key
+from flott.runtime.state.key_groups import REMEMBERED_KEYS, SubtaskIndex, key_group_of, subtask_of
+
+Append = Callable[[Any], None]
+
+
+class AppendIndex(dict[Any, Append]):
+    """``index[key]`` appends to the list of the key's target; remembered like a key group."""
+
+    def __init__(self, max_parallelism: int, appends: Sequence[Append]):
+        super().__init__()
+        self._max_parallelism = max_parallelism
+        self._all = appends
+
+    def __missing__(self, key: Any) -> Append:
+        if len(self) >= REMEMBERED_KEYS:
+            self.clear()
+        group = key_group_of(key, self._max_parallelism)
+        append = self[key] = self._all[subtask_of(group, self._max_parallelism, len(self._all))]
+        return append
+
+
+class Chooser:
+    """Chooses targets."""
+
+    def __init__(self, receivers: Sequence[int]):
+        self.receivers = receivers  #: the subtasks that are told about the sender's event time
+
+    def begin(self, scope: EpochScope, edge: int) -> None:
+        """Start a new epoch."""
+
+    def targets(self, values: list[Any]) -> int | tuple[()] | list[int]:
+        """Where the records of a batch go."""
+        raise NotImplementedError
+
+    def appends(self, appends: Sequence[Append]) -> AppendIndex | None:
+        """Key -> append of its target's list, where targets are chosen by key and nothing else must be looked at."""
+        return None
+
+    def select(self, value: Any) -> Any:
+        """The key of a record."""
+        raise NotImplementedError
+
+    def check(self, value: Any) -> None:
+        """Do for one record what may fail for it; only called to find a culprit."""
+
+
+class _One(Chooser):
+    """Everything to one subtask."""
+
+    def __init__(self, target: int):
+        super().__init__([target])
+        self._target = target
+
+    def targets(self, values: list[Any]) -> int:
+        return self._target
+
+
+class _All(Chooser):
+    """Everything to everybody."""
+
+    def targets(self, values: list[Any]) -> tuple[()]:
+        return ()
+
+
+class _RoundRobin(Chooser):
+    """In turn over the receivers; the first of an epoch moves with the epoch, so that small epochs spread too."""
+
+    def __init__(self, receivers: Sequence[int], subtask: int):
+        super().__init__(receivers)
+        self._subtask = subtask
+        self._next = 0
+
+    def begin(self, scope: EpochScope, edge: int) -> None:
+        self._next = scope.epoch + self._subtask
+
+    def targets(self, values: list[Any]) -> int | list[int]:
+        receivers, count = self.receivers, len(self.receivers)
+        if count == 1:
+            return receivers[0]
+        start = self._next % count
+        self._next = start + len(values)
+        turns = [*receivers[start:], *receivers[:start]]
+        return (turns * (len(values) // count + 1))[: len(values)]
+
+
+class _Random(Chooser):
+    """At random, from a sequence of the epoch's own."""
+
+    def __init__(self, receivers: Sequence[int], subtask: int):
+        super().__init__(receivers)
+        self._subtask = subtask
+        self._random = random.Random()
+
+    def begin(self, scope: EpochScope, edge: int) -> None:
+        self._random.seed(f"{scope.seed}:{scope.epoch}:{edge}:{self._subtask}")
+
+    def targets(self, values: list[Any]) -> list[int]:
+        return self._random.choices(self.receivers, k=len(values))
+
+
+class _ByKey(Chooser):
+    """By key group."""
+
+    def __init__(self, receivers: Sequence[int], select: Callable[[Any], Any], max_parallelism: int, key_type: Any):
+        super().__init__(receivers)
+        self.select = select  # type: ignore[method-assign,assignment]  # one call less per record
+        self._max_parallelism = max_parallelism
+        self._index = SubtaskIndex(max_parallelism, len(receivers))
+        self._key_type = key_type
+
+    def appends(self, appends: Sequence[Append]) -> AppendIndex | None:
+        return AppendIndex(self._max_parallelism, appends) if self._key_type is None else None
+
+    def targets(self, values: list[Any]) -> list[int]:
+        keys = list(map(self.select, values))
+        if len(keys) != len(values):  # a selector that raises StopIteration ends a map() without a sound
+            raise ProgramError("A key selector raised StopIteration.")
+        if self._key_type is not None:
+            self._key_type.conform(keys)
+        return list(map(self._index.__getitem__, keys))
+
+    def check(self, value: Any) -> None:
+        key = self.select(value)
+        encode_key(key)
+        hash(key)
+        if self._key_type is not None:
+            self._key_type.conform([key])
+
+
+class _ByUser(Chooser):
+    """By the user's partitioner."""
+
+    def __init__(self, receivers: Sequence[int], partition: Callable[[Any, int], int], select: Callable[[Any], Any]):
+        super().__init__(receivers)
+        self._partition = partition
+        self._select = select
+
+    def targets(self, values: list[Any]) -> list[int]:
+        count, partition, select = len(self.receivers), self._partition, self._select
+        chosen = [as_index(partition(select(value), count)) for value in values]
+        if chosen and not (min(chosen) >= 0 and max(chosen) < count):
+            raise ProgramError("A partitioner chose a subtask that does not exist.")
+        return chosen
+
+    def check(self, value: Any) -> None:
+        chosen, count = self._partition(self._select(value), len(self.receivers)), len(self.receivers)
+        if not hasattr(chosen, "__index__") or not 0 <= chosen < count:
+            raise ProgramError(
+                f"The partitioner of partition_custom chose subtask {chosen!r} of {count}. Return a number from 0 to"
+                f" {count - 1}, for example key % num_partitions."
+            )
+
+
+def make_chooser(
+    partitioning: Partitioning, subtask: int, parallelism: int, targets: int, max_parallelism: int
+) -> Chooser:
+    everyone = range(targets)
+    match partitioning:
+        case Forward():
+            return _One(subtask)
+        case Global():
+            return _GlobalTarget(everyone)
+        case Broadcast():
+            return _All(everyone)
+        case Rebalance():
+            return _RoundRobin(everyone, subtask)
+        case Rescale():
+            return _RoundRobin(rescale_receivers(subtask, parallelism, targets), subtask)
+        case Shuffle():
+            return _Random(everyone, subtask)
+        case Hash(key):
+            return _ByKey(everyone, as_key_selector(key.selector), max_parallelism, key.key_type)
+        case Custom(partitioner, selector):
+            return _ByUser(everyone, as_partitioner(partitioner), as_key_selector(selector))
+    raise ProgramError(f"Unknown partitioning {partitioning!r}.")
+
+
+class _GlobalTarget(Chooser):
+    """All records to the first subtask; everybody hears about event time."""
+
+    def targets(self, values: list[Any]) -> int:
+        return 0
+
+
+def rescale_receivers(subtask: int, parallelism: int, targets: int) -> range:
+    """The targets nearest to a sender: Flink's pointwise distribution."""
+    if targets >= parallelism:
+        start = (subtask * targets + parallelism - 1) // parallelism
+        stop = ((subtask + 1) * targets + parallelism - 1) // parallelism
+        return range(start, stop)
+    target = subtask * targets // parallelism
+    return range(target, target + 1)
+
+
