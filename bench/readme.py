@@ -1,0 +1,84 @@
+"""``python -m bench.readme``: puts the numbers of the last full run into the project's README, between its marks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from bench import report
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+LATEST = ROOT / "bench" / "results" / "latest.json"
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+WORKLOADS = {
+    "keyed_sum": "keyed running sum, `ValueState`, 10,000 keys",
+    "stateless": "map, filter, flat_map",
+    "word_count": "word count over text files",
+}
+PEERS = {
+    "limit": "bare Python loop on all cores",
+    "pyflink-tuned": "PyFlink, tuned",
+    "pyflink-default": "PyFlink, default",
+    "spark-tws": "Spark `transformWithState` in Python",
+}
+
+
+def block(document: dict) -> str:
+    """The README's table of measurements."""
+    found = {(result["workload"], result["runner"]): result for result in document["results"]}
+    lines = [
+        "| records a second | Flott | " + " | ".join(PEERS.values()) + " |",
+        "| --- | ---: |" + " ---: |" * len(PEERS),
+    ]
+    for workload, title in WORKLOADS.items():
+        flott = report.median(found.get((workload, "flott")))
+        cells = [_rate(flott)]
+        for peer in PEERS:
+            value = report.median(found.get((workload, peer)))
+            cells.append(_rate(value) + (f" ({_times(flott / value)})" if flott and value else ""))
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    machine = document["machine"]
+    lines += ["", "In brackets: Flott's rate as a multiple of the peer's.", *_epoch(found), ""]
+    lines.append(
+        f"Measured on {machine['cores']} cores with Python {machine['python']}, Spark {machine['spark']}, Java"
+        f" {machine['java']} and Flink {machine['flink']}, on {str(machine['date'])[:10]}."
+    )
+    return "\n".join(lines)
+
+
+def _epoch(found: dict) -> list[str]:
+    flott = report.median(found.get(("empty_epoch", "flott")))
+    native = report.median(found.get(("empty_epoch", "native")))
+    if not flott or not native:
+        return []
+    return [
+        f"An empty two-stage epoch, checkpoint included, takes {flott:.0f} ms; a native two-stage Spark job without Python"
+        f" takes {native:.0f} ms ({flott / native:.2f} times)."
+    ]
+
+
+def _rate(value: float | None) -> str:
+    if value is None:
+        return "missing"
+    return f"{value / 1e6:.2f} M" if value >= 1e6 else f"{value / 1e3:,.1f} k"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}×" if ratio < 10 else f"{ratio:,.0f}×"
+
+
+def with_block(text: str, document: dict) -> str:
+    """The README with its table replaced."""
+    head, rest = text.split(BEGIN)
+    _, tail = rest.split(END)
+    return f"{head}{BEGIN}\n{block(document)}\n{END}{tail}"
+
+
+def main() -> None:
+    README.write_text(with_block(README.read_text(), json.loads(LATEST.read_text())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Tests that need a JVM: one Spark context for everything that can share it, processes of their own for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from flott.common import Configuration
+from flott.datastream import StreamExecutionEnvironment
+from flott.runtime import entrypoint
+from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.spark.session import spark_context
+from tests.spark.driver_process import DriverProcess
+
+HERE = Path(__file__).parent
+
+MakeEnvironment = Callable[..., StreamExecutionEnvironment]
+StartDriver = Callable[..., DriverProcess]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the shared Spark writes its log."""
+    return tmp_path_factory.mktemp("spark") / "spark.log"
+
+
+@pytest.fixture(scope="session")
+def spark(spark_log: Path) -> Iterator[SparkContext]:
+    """The context all tests of this process share, started the way a program starts it."""
+    context = spark_context({"spark.master": "local[2]", "spark.local.dir": str(spark_log.parent / "local")}, spark_log)
+    gateway = context._gateway
+    assert gateway is not None
+    yield context
+    context.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the JVM ends with it
+    gateway.proc.wait(30)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture
+def environment(spark: SparkContext) -> MakeEnvironment:
+    """Makes environments of parallelism 2 on the shared Spark: ``environment({"option": "value"})``."""
+
+    def make(options: dict[str, Any] | None = None) -> StreamExecutionEnvironment:
+        configuration = Configuration()
+        for key, value in {"flott.progress": "off", "parallelism.default": 2, **(options or {})}.items():
+            configuration.set_string(key, str(value))
+        return StreamExecutionEnvironment.get_execution_environment(configuration)
+
+    return make
+
+
+@pytest.fixture
+def start_driver(tmp_path: Path) -> Iterator[StartDriver]:
+    """Starts driver programs in processes of their own; none of them may leave anything behind."""
+    started: list[DriverProcess] = []
+
+    def start(*command: str | Path, **settings: Any) -> DriverProcess:
+        folder = settings.pop("folder", tmp_path / "work")
+        process = DriverProcess([str(part) for part in command], folder, **settings)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process._process.poll() is None:
+            process.kill_tree()
+    for process in started:
+        process.expect_no_leftovers()
+
+
+class Recorder(JobListener):
+    """Remembers what jobs told."""
+
+    def __init__(self) -> None:
+        self.epochs: list[EpochStatistics] = []
+        self.restarts: list[str] = []
+
+    def on_epoch(self, statistics: EpochStatistics) -> None:
+        self.epochs.append(statistics)
+
+    def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
+        self.restarts.append(card)
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    """Listens to every job that is started while the test runs."""
+    recorder = Recorder()
+    entrypoint.extra_listeners.append(recorder)
+    yield recorder
+    entrypoint.extra_listeners.remove(recorder)

@@ -1,0 +1,177 @@
+"""Everything that can die dies once, and the output is what it would have been."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.conftest import StartDriver
+from tests.spark.driver_process import SCRIPTS, DriverProcess, Ended
+
+SURVIVOR = SCRIPTS / "survivor.py"
+
+#: Two executors with a core each, in processes of their own.
+CLUSTER = {"spark.master": "local-cluster[2,1,1024]", "spark.executor.memory": "512m"}
+RECOVER = {"execution.state-recovery.from-latest": "true"}
+
+
+@dataclass(frozen=True)
+class Output:
+    """What both sinks published."""
+
+    files: list[str]
+    ledger: list[tuple[int, ...]]
+
+    @staticmethod
+    def of(folder: Path) -> Output:
+        """Reads what a reader of the output would read."""
+        parts = [path for path in (folder / "files").glob("*") if not path.name.startswith((".", "_"))]
+        lines = [line for path in parts for line in path.read_text().splitlines()]
+        rows = [tuple(row) for path in (folder / "ledger").glob("*.json") for row in json.loads(path.read_text())]
+        return Output(sorted(lines), sorted(rows))
+
+
+@dataclass
+class Survivor:
+    """The job of ``scripts/survivor.py`` in a folder of its own."""
+
+    start_driver: StartDriver
+    folder: Path
+
+    def start(self, **settings: Any) -> DriverProcess:
+        """Start it with a fault."""
+        return self.start_driver(SURVIVOR, json.dumps({"folder": str(self.folder), **settings}), folder=self.folder)
+
+    def run(self, **settings: Any) -> Ended:
+        """Run it to its end, whatever that is."""
+        return self.start(**settings).wait(150)
+
+    @property
+    def output(self) -> Output:
+        return Output.of(self.folder)
+
+    def expect_clean(self) -> None:
+        """The job is over: it left no checkpoints and no hidden files behind."""
+        assert list((self.folder / "checkpoints").iterdir()) == []
+        assert [path.name for path in (self.folder / "files").iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.fixture
+def survivor(start_driver: StartDriver, tmp_path: Path) -> Survivor:
+    return Survivor(start_driver, tmp_path / "job")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Output:
+    """What a run without faults publishes."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    process = DriverProcess([str(SURVIVOR), json.dumps({"folder": str(folder)})], folder)
+    diary = diary_of(process.wait(120).expect_success())
+    assert diary == {"epochs": [1, 2, 3, 4, 5, 6], "retried": [], "restarts": []}
+    output = Output.of(folder)
+    assert len(output.files) > 1000
+    assert len(output.ledger) == len(range(0, 3000, 11))
+    return output
+
+
+def diary_of(ended: Ended) -> dict[str, Any]:
+    """What the job said it went through."""
+    ended.expect_success()
+    return json.loads(ended.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+class TestWorkers:
+    """Spark retries a task whose process died; the epoch goes on."""
+
+    @pytest.mark.parametrize("place", ["read", "account"])
+    def test_a_python_worker_that_is_killed_costs_nothing(
+        self, survivor: Survivor, undisturbed: Output, place: str
+    ) -> None:
+        diary = diary_of(survivor.run(fault="worker", place=place))
+        assert (survivor.folder / "struck").exists()
+        assert (diary["epochs"], diary["restarts"]) == ([1, 2, 3, 4, 5, 6], [])
+        assert survivor.output == undisturbed
+        survivor.expect_clean()
+
+    def test_an_executor_that_is_killed_while_it_reads_costs_nothing(
+        self, survivor: Survivor, undisturbed: Output
+    ) -> None:
+        diary = diary_of(survivor.run(fault="executor", place="read", options=CLUSTER))
+        assert (survivor.folder / "struck").exists()
+        assert diary["epochs"] == [1, 2, 3, 4, 5, 6]
+        assert survivor.output == undisturbed
+
+    def test_published_output_that_is_lost_makes_the_whole_epoch_run_again(
+        self, survivor: Survivor, undisturbed: Output
+    ) -> None:
+        diary = diary_of(survivor.run(fault="executor", place="account", options=CLUSTER))
+        assert (survivor.folder / "struck").exists()
+        assert diary["epochs"] == [1, 2, 3, 4, 5, 6]
+        assert diary["retried"] == [3]
+        assert len(diary["restarts"]) == 1
+        assert "Spark could not complete the epoch" in diary["restarts"][0]
+        assert survivor.output == undisturbed
+
+
+class TestDriver:
+    """A driver that dies at any step is continued by the next one."""
+
+    @pytest.mark.parametrize("place", ["planned", "read", "account", "ran", "acknowledged", "completed", "commit"])
+    def test_a_driver_that_is_killed_is_continued_by_the_next_one(
+        self, survivor: Survivor, undisturbed: Output, place: str
+    ) -> None:
+        killed = survivor.run(fault="driver", place=place)
+        assert killed.code == -signal.SIGKILL, killed.stderr
+        visible = survivor.output
+        assert set(visible.files) <= set(undisturbed.files)
+        if place != "commit":
+            assert visible.ledger == [row for row in undisturbed.ledger if row[1] < 1000], "not what two epochs wrote"
+        recovered = diary_of(survivor.run(fault="driver", place=place, options=RECOVER))
+        completed = place in ("completed", "commit")
+        assert recovered["epochs"] == ([4, 5, 6] if completed else [3, 4, 5, 6])
+        assert recovered["restarts"] == []
+        assert survivor.output == undisturbed
+        survivor.expect_clean()
+
+    def test_a_tree_that_is_killed_anywhere_is_continued_by_the_next_one(
+        self, survivor: Survivor, undisturbed: Output
+    ) -> None:
+        process = survivor.start()
+        process.wait_for_line("epoch 2", 90)
+        process.kill_tree()
+        diary_of(survivor.run(options=RECOVER))
+        assert survivor.output == undisturbed
+        survivor.expect_clean()
+
+
+class TestRestarts:
+    """The restart strategy decides what follows a failed epoch."""
+
+    def test_an_exception_is_followed_by_a_restart_after_a_fixed_delay(
+        self, survivor: Survivor, undisturbed: Output
+    ) -> None:
+        diary = diary_of(survivor.run(fault="exception", place="account"))
+        assert diary["retried"] == [3]
+        assert len(diary["restarts"]) == 1
+        assert "ValueError: record 1234 is one too many" in diary["restarts"][0]
+        assert survivor.output == undisturbed
+        survivor.expect_clean()
+
+    def test_a_checkpoint_directory_that_refuses_writes_for_a_while_is_waited_for(
+        self, survivor: Survivor, undisturbed: Output
+    ) -> None:
+        patient = {
+            "restart-strategy.type": "exponential-delay",
+            "restart-strategy.exponential-delay.initial-backoff": "50 ms",
+        }
+        diary = diary_of(survivor.run(fault="storage", options=patient))
+        assert diary["retried"] == [3]
+        assert len(diary["restarts"]) == 3
+        assert all("Cannot" in reason and "/state" in reason for reason in diary["restarts"])
+        assert survivor.output == undisturbed
+        survivor.expect_clean()
