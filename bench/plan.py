@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WORKLOADS = ("keyed_sum", "stateless", "word_count", "empty_epoch")
-RUNNERS = ("limit", "flott", "pyflink-default", "pyflink-tuned", "spark-tws", "native")
+RUNNERS = ("limit", "flott", "flott-typed", "pyflink-default", "pyflink-tuned", "spark-tws", "native")
 TIMEOUT_SECONDS = 1_200
 
 
@@ -26,6 +26,7 @@ CATALOGUE = {
         "",
         {"keyed_sum": 200_000, "stateless": 400_000, "word_count": 200_000, "empty_epoch": 0},
     ),
+    "flott-typed": Runner("flott_spark", "typed", {"keyed_sum": 200_000}),
     "pyflink-default": Runner("pyflink", "default", {"keyed_sum": 2_000, "stateless": 20_000, "word_count": 3_000}),
     "pyflink-tuned": Runner(
         "pyflink", "tuned", {"keyed_sum": 10_000, "stateless": 40_000, "word_count": 10_000}, patience=2.0

@@ -54,8 +54,8 @@ def _epoch(found: dict) -> list[str]:
     if not flott or not native:
         return []
     return [
-        f"An empty two-stage epoch, checkpoint included, takes {flott:.0f} ms; a native two-stage Spark job without Python"
-        f" takes {native:.0f} ms ({flott / native:.2f} times)."
+        f"An empty two-stage epoch, checkpoint included, takes {flott:.0f} ms; a native two-stage Spark job without"
+        f" Python takes {native:.0f} ms ({flott / native:.2f} times)."
     ]
 
 

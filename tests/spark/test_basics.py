@@ -278,7 +278,7 @@ class TestClients:
         descriptions = [
             job.description().get() for job in _java_list(store.jobsList(None)) if job.description().isDefined()
         ]
-        assert any(text.startswith("my very own job: epoch 1") for text in descriptions)
+        assert "my very own job" in descriptions
 
     def test_two_jobs_run_at_once(self, environment: MakeEnvironment) -> None:
         first, second = environment(EVEN_SMALL_EPOCHS), environment(EVEN_SMALL_EPOCHS)

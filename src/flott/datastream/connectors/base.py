@@ -147,6 +147,10 @@ class SourceReader(ABC, Generic[T]):
             return f"split {part.split}, offset {part.start + index}"
         return f"split {part.split}, record {index} after {part.start!r}"
 
+    def roughly(self, part: Slice, index: int) -> str:
+        """Like :meth:`locate`, but called for every batch: override it if :meth:`locate` has to read to find out."""
+        return self.locate(part, index)
+
     def close(self) -> None:
         """Called once after the last slice, also when reading failed."""
 

@@ -22,16 +22,22 @@ Append = Callable[[Any], None]
 
 
 class AppendIndex(dict[Any, Append]):
-    """``index[key]`` appends to the list of the key's target; remembered like a key group."""
+    """``index[key]`` appends to the list of the key's target; remembered like a key group.
 
-    def __init__(self, max_parallelism: int, appends: Sequence[Append]):
+    A declared key type is checked when a key is new: one that equals a known key *is* that key.
+    """
+
+    def __init__(self, max_parallelism: int, appends: Sequence[Append], key_type: Any):
         super().__init__()
+        self._key_type = key_type
         self._max_parallelism = max_parallelism
         self._all = appends
 
     def __missing__(self, key: Any) -> Append:
         if len(self) >= REMEMBERED_KEYS:
             self.clear()
+        if self._key_type is not None:
+            self._key_type.conform([key])
         group = key_group_of(key, self._max_parallelism)
         append = self[key] = self._all[subtask_of(group, self._max_parallelism, len(self._all))]
         return append
@@ -127,7 +133,7 @@ class _ByKey(Chooser):
         self._key_type = key_type
 
     def appends(self, appends: Sequence[Append]) -> AppendIndex | None:
-        return AppendIndex(self._max_parallelism, appends) if self._key_type is None else None
+        return AppendIndex(self._max_parallelism, appends, self._key_type)
 
     def targets(self, values: list[Any]) -> list[int]:
         keys = list(map(self.select, values))

@@ -148,9 +148,9 @@ class JobMaster:
         else:
             self._completed = tuple(self.store.completed())
             self._latest = self._completed[-1] if self._completed else None
-        self._recover(replay=True)
+        self._recover()
 
-    def _recover(self, replay: bool) -> None:
+    def _recover(self) -> None:
         """Be where the last completed checkpoint was: commit it (again), forget all later traces."""
         for coordinator in self._sources.values():
             coordinator.close()
@@ -161,7 +161,7 @@ class JobMaster:
             coordinator.open(snapshot)
             self._sources[vertex.head.id] = coordinator
         if self._latest is not None and self._latest_is_own:
-            self._commits.commit(self._latest, self.clock.now_ms(), replay=replay)
+            self._commits.commit(self._latest, self.clock.now_ms(), replay=True)
         self._commits.discard_failed(self._latest if self._latest_is_own else None)
         self._subsume()
         self._sweep()
@@ -219,7 +219,7 @@ class JobMaster:
             if self._pause(decision.delay_ms):
                 return
             try:
-                self._recover(replay=True)
+                self._recover()
                 self._move(JobStatus.RUNNING)
                 return
             except (EpochFailure, ProgramError) as again:  # a source that could be opened before may be so again

@@ -78,7 +78,7 @@ class SourceOperator(Operator):
         count = 0
         for batch in self._batches(self._reader, part):
             values = batch.values
-            scope.origin = (self._reader.locate(part, count), self._reader.locate(part, count + len(values) - 1))
+            scope.origin = (self._reader.roughly(part, count), self._reader.roughly(part, count + len(values) - 1))
             timestamps = self._stamp(keeper, part, batch, count)
             try:
                 self.emit(values, timestamps)
@@ -86,8 +86,10 @@ class SourceOperator(Operator):
                 # The chain keeps the batch's order as long as it only maps, so the position may be known exactly.
                 own = self.context.operator
                 if failure.index is not None and (failure.operator.fed_by == 0 or failure.operator is own):
-                    exact = self._reader.locate(part, count + failure.index)
-                    scope.origin = (exact, exact)
+                    first = last = count + failure.index
+                else:
+                    first, last = count, count + len(values) - 1
+                scope.origin = (self._reader.locate(part, first), self._reader.locate(part, last))
                 raise
             count += len(values)
             yield

@@ -44,6 +44,7 @@ class SparkRunner:
 
     def install(self, image: JobImage) -> None:
         self.close()
+        self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flott-lineage")
         self._image = image
         self._broadcast = self._context.broadcast(image)
         stages = image.topology.stages
@@ -56,17 +57,23 @@ class SparkRunner:
         assert image is not None, "install() comes before run()"
         self._join_group()
         property_text = encode_plan(plan, image.storage)
-        self._context.setLocalProperty(PLAN, property_text)
-        rdd = self._next.result() if self._next is not None else self._lineage()
-        self._next = self._ahead.submit(self._lineage)
         try:
-            return gather(rdd.collect())
+            self._context.setLocalProperty(PLAN, property_text)
+            return gather(self._collect())
         except Py4JError as error:
             raise WorkerLostError(self._explain(error)) from error
         finally:
-            self._ahead.submit(self._forget, rdd)
             if property_text.startswith("@"):
                 image.storage.delete(property_text[1:])
+
+    def _collect(self) -> list[Any]:
+        made, self._next = self._next, None
+        rdd = made.result() if made is not None else self._lineage()
+        self._next = self._ahead.submit(self._lineage)
+        try:
+            return rdd.collect()
+        finally:
+            self._ahead.submit(self._forget, rdd)
 
     def _lineage(self) -> RDD[Any]:
         """The RDDs of an epoch. They do not depend on its plan, so the next ones are made while this epoch runs."""
@@ -96,7 +103,7 @@ class SparkRunner:
                 self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def close(self) -> None:
-        self._ahead.submit(int).result()  # whatever is still being made or deleted is done
+        self._ahead.shutdown()  # after what is still being made or deleted
         self._next = None
         if self._broadcast is not None:
             with suppress(Py4JError):

@@ -71,7 +71,11 @@ class FileReader(SourceReader[Any]):
                 seen, position = seen + len(values), after
         except (StorageError, TypeMismatchError):
             pass
-        return f"{path}, record {index} after byte {part.start}"
+        return self.roughly(part, index)
+
+    def roughly(self, part: Slice, index: int) -> str:
+        unit = "row" if isinstance(self._format, ParquetFormat) else "byte"
+        return f"{part.detail['path']}, record {index} after {unit} {part.start}"
 
     def _batches(self, part: Slice, bad: BadRecords, chunk_bytes: int) -> Batches:
         path = part.detail["path"]
