@@ -12,7 +12,7 @@ ARGS     ?=
 WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-unit test-spark check lint types layers bench wheel clean
+.PHONY: help install demo test test-unit test-spark check lint types layers bench docs wheel clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ layers: $(READY)  ## import-linter: who may import whom
 
 bench: $(READY)  ## measure: python -m bench
 	@$(WITH_JAVA) $(PY) -m bench $(ARGS)
+
+docs: $(READY)  ## write the pages that are made from the code
+	@$(PY) scripts/options_page.py
 
 wheel: $(READY)  ## build dist/flott-*.whl
 	@$(PY) -m build --wheel --outdir dist

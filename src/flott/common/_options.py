@@ -59,7 +59,7 @@ GLOBAL_JOB_PARAMETERS = (
 )  # fmt: skip
 RUNTIME_MODE = (
     _key("execution.runtime-mode").enum_type(("STREAMING", "BATCH", "AUTOMATIC")).default_value("STREAMING")
-    .with_description("Whether results are refined continually or given once; AUTOMATIC: BATCH if all input ends.")
+    .with_description("Whether results are refined or given once; this version runs all modes as STREAMING.")
 )  # fmt: skip
 TARGET = (
     _key("execution.target").enum_type(("spark", "in-process")).default_value("spark")
@@ -74,7 +74,7 @@ CHECKPOINT_DIR = (
 )  # fmt: skip
 CHECKPOINT_INTERVAL = (
     _key("execution.checkpointing.interval").duration_type().no_default_value().at_least(1)
-    .with_description("How often a checkpoint is taken; unset: as Flott sees fit, at most once per epoch.")
+    .with_description("How long an epoch takes at most (an epoch is a checkpoint); see flott.epoch.target-duration.")
 )  # fmt: skip
 CHECKPOINTS_RETAINED = (
     _key("execution.checkpointing.num-retained").int_type().default_value(1).at_least(1)
@@ -90,7 +90,7 @@ CHECKPOINT_RETENTION = (
 RECOVERY_PATH = (
     _key("execution.state-recovery.path").string_type().no_default_value()
     .with_fallback_keys("execution.savepoint.path")
-    .with_description("The savepoint or checkpoint the job starts from.")
+    .with_description("The checkpoint the job starts from: the path of its chk-<n> folder.")
 )  # fmt: skip
 RECOVER_FROM_LATEST = (
     _key("execution.state-recovery.from-latest").boolean_type().default_value(False)
@@ -99,7 +99,7 @@ RECOVER_FROM_LATEST = (
 SAVEPOINT_DIR = (
     _key("execution.checkpointing.savepoint-dir").string_type().no_default_value()
     .with_fallback_keys("state.savepoints.dir")
-    .with_description("The directory for savepoints whose request names none.")
+    .with_description("The directory for savepoints whose request names none (this version takes no savepoints).")
 )  # fmt: skip
 STATE_BACKEND = (
     _key("state.backend.type").enum_type(("hashmap",)).default_value("hashmap").with_fallback_keys("state.backend")
@@ -206,7 +206,7 @@ PROGRESS = (
 )  # fmt: skip
 LOG_DIR = (
     _key("flott.log.dir").string_type().no_default_value()
-    .with_description("The directory for log files; unset: none are written.")
+    .with_description("The directory for Spark's log; unset: flott-<user>/logs in the system's temporary directory.")
 )  # fmt: skip
 
 ALL_OPTIONS: tuple[ConfigOption[Any], ...] = tuple(
