@@ -11,9 +11,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 HEAD = """# Configuration
 
-Options are set on a `Configuration` that is given to `StreamExecutionEnvironment.get_execution_environment(...)`, or through the
-environment's own methods. Names are Flink's where the meaning is the same; Flott's own begin with `flott.`. Keys that begin with
-`spark.` are passed to Spark. An unknown key is an error that suggests the nearest one.
+Options are set on a `Configuration` that is given to `StreamExecutionEnvironment.get_execution_environment(...)`, or
+through the environment's own methods. Names are Flink's where the meaning is the same; Flott's own begin with `flott.`.
+Keys that begin with `spark.` are passed to Spark. An unknown key is an error that suggests the nearest one.
 
 This page is made by `make docs`.
 
