@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from bench import report
@@ -40,10 +41,11 @@ def block(document: dict) -> str:
             cells.append(_rate(value) + (f" ({_times(flott / value)})" if flott and value else ""))
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     machine = document["machine"]
-    lines += ["", "In brackets: Flott's rate as a multiple of the peer's.", *_epoch(found), ""]
+    lines += ["", "In brackets: Flott's rate as a multiple of the peer's. Spark runs the stateless chain with `mapInArrow`."]
+    lines += [*_epoch(found), ""]
     lines.append(
         f"Measured on {machine['cores']} cores with Python {machine['python']}, Spark {machine['spark']}, Java"
-        f" {machine['java']} and Flink {machine['flink']}, on {str(machine['date'])[:10]}."
+        f" {_version(machine['java'])} and Flink {machine['flink']}, on {str(machine['date'])[:10]}."
     )
     return "\n".join(lines)
 
@@ -57,6 +59,12 @@ def _epoch(found: dict) -> list[str]:
         f"An empty two-stage epoch, checkpoint included, takes {flott:.0f} ms; a native two-stage Spark job without"
         f" Python takes {native:.0f} ms ({flott / native:.2f} times)."
     ]
+
+
+def _version(text: str | None) -> str:
+    """The bare number in what ``java -version`` says."""
+    found = re.search(r"\d[\d.]*", text or "")
+    return found[0] if found else "?"
 
 
 def _rate(value: float | None) -> str:
