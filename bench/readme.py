@@ -41,7 +41,7 @@ def block(document: dict) -> str:
             cells.append(_rate(value) + (f" ({_times(flott / value)})" if flott and value else ""))
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     machine = document["machine"]
-    lines += ["", "In brackets: Flott's rate as a multiple of the peer's. Spark runs the stateless chain with `mapInArrow`."]
+    lines += ["", "In brackets: Flott's rate as a multiple of the peer's. Spark's stateless chain is a `mapInArrow`."]
     lines += [*_epoch(found), ""]
     lines.append(
         f"Measured on {machine['cores']} cores with Python {machine['python']}, Spark {machine['spark']}, Java"
