@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -100,7 +101,7 @@ class Executor:
         from flott.runtime.spark.session import spark_context
 
         settings = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
-        log_file = _log_folder(configuration) / f"spark-{uuid.getnode():x}-{threading.get_native_id()}.log"
+        log_file = _log_folder(configuration) / f"spark-{os.getpid()}.log"
         return SparkRunner(spark_context(settings, log_file), log_file)
 
 
