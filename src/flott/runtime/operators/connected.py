@@ -29,12 +29,13 @@ class ConnectedOperator(FunctionOperator):
             self._calls.append(call if keyed is None else keyed.setting_key(call))
 
     def process(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._run(self._calls[0], values, timestamps)
+        self._run(0, values, timestamps)
 
     def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._run(self._calls[1], values, timestamps)
+        self._run(1, values, timestamps)
 
-    def _run(self, call: Callable[[Any], Any], values: list[Any], timestamps: list[int] | None) -> None:
+    def _run(self, input_index: int, values: list[Any], timestamps: list[int] | None) -> None:
+        call = self._calls[input_index]
         cursor = iter(values)
         out: list[Any] = []
         stamps: list[int] = []
@@ -51,6 +52,6 @@ class ConnectedOperator(FunctionOperator):
                     if timestamps is not None:
                         stamps.append(timestamps[index])
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps) from error
+            raise self.record_failure(values, cursor, timestamps, input_index) from error
         if out:
             self.emit(out, None if timestamps is None else stamps)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.datastream.functions._callables import as_key_selector
 from flott.graph.job_graph import ChainedOperator
 from flott.runtime.state.keyed_state import KeyedState
 
@@ -148,15 +149,28 @@ class Operator:
         return RecordFailure(self.context.operator, activity, **details)
 
     def record_failure(
-        self, values: list[Any], cursor: Iterator[Any], timestamps: list[int] | None, **details: Any
+        self, values: list[Any], cursor: Iterator[Any], timestamps: list[int] | None, input_index: int = 0
     ) -> RecordFailure:
         """A failure at the record a cursor over ``values`` has just given out: found without counting in the loop."""
         index = len(values) - cursor.__length_hint__() - 1  # type: ignore[attr-defined]
+        key, has_key = self._key_of(values[index], input_index)
         return self.failure(
             "processing a record",
             record=values[index],
             has_record=True,
+            key=key,
+            has_key=has_key,
             timestamp=timestamps[index] if timestamps is not None else None,
             index=index,
-            **details,
         )
+
+    def _key_of(self, record: Any, input_index: int) -> tuple[Any, bool]:
+        """The key of a record that failed, and whether it has one."""
+        keys = self.context.operator.node.keys
+        spec = keys[input_index] if input_index < len(keys) else None
+        if spec is None:
+            return None, False
+        try:
+            return as_key_selector(spec.selector)(record), True
+        except Exception:  # it may be the selector that failed
+            return None, False

@@ -109,9 +109,7 @@ class ProcessOperator(FunctionOperator):
                 else:
                     _plain_loop(cursor, call, record, out.append)
             except Exception as error:
-                has_key = select is not None
-                key = current.key if has_key else None
-                raise self.record_failure(values, cursor, timestamps, key=key, has_key=has_key) from error
+                raise self.record_failure(values, cursor, timestamps, index) from error
             emit_tagged(self, out, stamps)
 
         return run

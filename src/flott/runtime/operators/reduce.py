@@ -29,7 +29,6 @@ class ReduceOperator(FunctionOperator):
         entries, changed = self._table.entries, self._table.changed
         out: list[Any] = []
         cursor = iter(values)
-        key: Any = None
         try:
             for value in cursor:
                 current.key = key = select(value)
@@ -37,5 +36,5 @@ class ReduceOperator(FunctionOperator):
                 changed[key] = None
                 out.append(reduced)
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps, key=key, has_key=True) from error
+            raise self.record_failure(values, cursor, timestamps) from error
         self.emit(out, timestamps)
