@@ -28,9 +28,6 @@ class KeySpec:
 class OperatorSpec:
     """Common root of all specs, for type annotations only."""
 
-    #: Whether the operator may hold keyed state, so that its input must be keyed.
-    keyed = False
-
 
 @dataclass(frozen=True)
 class SourceSpec(OperatorSpec):
@@ -73,7 +70,6 @@ class ReduceSpec(OperatorSpec):
     """Keyed: folds each record into the key's accumulated value and emits it."""
 
     function: Any
-    keyed = True
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
@@ -71,7 +70,6 @@ class StreamGraph:
     nodes: tuple[StreamNode, ...]
     edges: tuple[StreamEdge, ...]
     chaining_enabled: bool = True
-    metadata: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def _by_id(self) -> dict[NodeId, StreamNode]:

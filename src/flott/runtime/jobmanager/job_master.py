@@ -136,11 +136,6 @@ class JobMaster:
         self._cancelled.set()
         self.runner.cancel()
 
-    @property
-    def latest(self) -> Manifest | None:
-        """The last completed checkpoint."""
-        return self._latest
-
     def _start(self) -> None:
         self._commits.validate()
         if self.origin.manifest is not None and not self.origin.claimed:

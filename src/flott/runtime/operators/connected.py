@@ -9,8 +9,6 @@ from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import OperatorContext
 
-_Produce = Callable[[Any], list[Any]]
-
 
 class ConnectedOperator(FunctionOperator):
     """Runs ``name1`` on records of the first input and ``name2`` on those of the second."""
