@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from flott.common.typeinfo import TypeInformation
     from flott.common.watermark_strategy import WatermarkStrategy
     from flott.datastream.connectors.base import Sink, Source
+    from flott.datastream.functions._async import AsyncRetryStrategy
+    from flott.datastream.state._descriptors import MapStateDescriptor
+    from flott.datastream.window._assigners import WindowAssigner
+    from flott.datastream.window._evictors import Evictor
+    from flott.datastream.window._triggers import Trigger
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,66 @@ class CoProcessSpec(OperatorSpec):
     """A CoProcessFunction or KeyedCoProcessFunction over two connected inputs."""
 
     function: Any
+
+
+@dataclass(frozen=True)
+class BroadcastProcessSpec(OperatorSpec):
+    """A (Keyed)BroadcastProcessFunction; the second input is the broadcast one."""
+
+    function: Any
+    descriptors: tuple[MapStateDescriptor, ...]  #: of the broadcast states it may ask for
+
+
+@dataclass(frozen=True)
+class AsyncSpec(OperatorSpec):
+    """An AsyncFunction: many calls wait at the same time, within one epoch."""
+
+    function: Any
+    timeout_ms: int  #: 0: none
+    capacity: int
+    retry: AsyncRetryStrategy
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class ReduceFold:
+    """A window keeps one value, into which a ReduceFunction (or callable) folds each record."""
+
+    function: Any
+
+
+@dataclass(frozen=True)
+class AggregateFold:
+    """A window keeps one accumulator of an AggregateFunction."""
+
+    function: Any
+
+
+@dataclass(frozen=True)
+class WindowSpec(OperatorSpec):
+    """Keyed: collects records in windows until a trigger says what to do with them."""
+
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any]
+    #: How records are folded as they arrive; None: the window keeps them all.
+    fold: ReduceFold | AggregateFold | None
+    #: A WindowFunction, AllWindowFunction, ProcessWindowFunction or ProcessAllWindowFunction; None: what was folded is
+    #: the result.
+    function: Any | None
+    evictor: Evictor[Any, Any] | None = None
+    allowed_lateness_ms: int = 0
+    late_tag_id: str | None = None  #: the side output of late records; None: they are counted and dropped
+
+
+@dataclass(frozen=True)
+class IntervalJoinSpec(OperatorSpec):
+    """Keyed, two inputs: joins records whose timestamps differ by ``lower_ms`` to ``upper_ms``, both inclusive."""
+
+    function: Any  #: a ProcessJoinFunction
+    lower_ms: int
+    upper_ms: int
+    left_late_tag_id: str | None = None
+    right_late_tag_id: str | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from flott.graph.job_graph import JobGraph, VertexId
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.topology import Topology
+from flott.runtime.operators.lateness import LateCount
 from flott.runtime.operators.source import SplitReport
 from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.state.keyed_state import Chain
@@ -29,6 +30,7 @@ class OperatorReport:
     results: bytes | None = None  #: records for the driver, of a driver sink, encoded
     records_in: int = 0
     records_out: int = 0
+    late: LateCount = LateCount()  #: of the records that came in, those that were refused for being late
     metrics: dict[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
 
 

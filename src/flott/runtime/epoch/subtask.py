@@ -207,6 +207,7 @@ class Subtask:
         for partition in self.partitions.values():
             partition.begin()
         for index in reversed(range(len(self.operators))):
+            self.operators[index].ledger.begin()
             self._metrics_before[index] = self._metrics(index)
             self.operators[index].begin()
 
@@ -241,6 +242,7 @@ class Subtask:
             results=encoded,
             records_in=self._traffic[index].records_in,
             records_out=self._traffic[index].records_out,
+            late=instance.ledger.read(),
             metrics=self._metric_changes(index),
         )
 

@@ -19,6 +19,7 @@ from typing import Any
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.functions._callables import as_key_selector
 from flott.graph.job_graph import ChainedOperator
+from flott.runtime.operators.lateness import LateLedger
 from flott.runtime.state.keyed_state import KeyedState
 
 #: Takes a batch: records, and their timestamps if they have any.
@@ -110,6 +111,7 @@ class Operator:
         self.emit: Emit = _nowhere
         self.side_emits: dict[str, Emit] = {}
         self.watermark = MIN_WATERMARK  #: what closed the previous epoch; the new one while timers fire
+        self.ledger = LateLedger()  #: of operators that may find a record too late
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -141,6 +143,12 @@ class Operator:
 
     def close(self) -> None:
         """Release what ``open`` took."""
+
+    def refuse_late(self, values: list[Any], timestamps: list[int], tag_id: str | None) -> None:
+        """Records came too late: send them to a side output, or drop them; either way they are counted."""
+        self.ledger.enter(values, timestamps, self.watermark, kept=tag_id is not None)
+        if tag_id is not None and (emit := self.side_emits.get(tag_id)):
+            emit(values, timestamps)
 
     # --- failure -----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,68 @@
+"""The late-data ledger of one operator and epoch: in = processed + late + dropped. Task side.
+
+An operator that may refuse a record for being late counts it here, with the first few as samples, so that nothing
+disappears unseen.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: So many late records are shown, per operator subtask and epoch.
+MAX_SAMPLES = 3
+
+_shortened = reprlib.Repr()
+_shortened.maxstring = _shortened.maxother = 120
+_shortened.maxtuple = _shortened.maxlist = 10
+
+
+@dataclass(frozen=True)
+class LateSample:
+    """One record that came too late."""
+
+    record: str  #: in words, shortened
+    timestamp: int
+    watermark: int  #: how far event time was when it came
+
+
+@dataclass(frozen=True)
+class LateCount:
+    """What became of the records that came too late."""
+
+    late: int = 0  #: sent to a side output
+    dropped: int = 0
+    samples: tuple[LateSample, ...] = ()
+
+    def plus(self, other: LateCount) -> LateCount:
+        """Both together."""
+        samples = (self.samples + other.samples)[:MAX_SAMPLES]
+        return LateCount(self.late + other.late, self.dropped + other.dropped, samples)
+
+
+class LateLedger:
+    """Counts during an epoch; the subtask reads it at the end of the epoch and starts it anew."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self) -> None:
+        self._count = LateCount()
+
+    def begin(self) -> None:
+        """An epoch begins."""
+        self._count = LateCount()
+
+    def enter(self, values: Sequence[Any], timestamps: Sequence[int], watermark: int, *, kept: bool) -> None:
+        """Take note of records that came too late; ``kept``: they went to a side output."""
+        samples = tuple(
+            LateSample(_shortened.repr(value), timestamp, watermark)
+            for value, timestamp in zip(values[:MAX_SAMPLES], timestamps, strict=False)
+        )
+        number = len(values)
+        self._count = self._count.plus(LateCount(number if kept else 0, 0 if kept else number, samples))
+
+    def read(self) -> LateCount:
+        """The counts of the epoch so far."""
+        return self._count
