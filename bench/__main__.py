@@ -16,6 +16,7 @@ from bench import environments, plan, report
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
+LATEST = RESULTS / "latest.json"
 LOGS = RESULTS / "logs"
 
 
@@ -32,17 +33,27 @@ def main() -> int:
         load = round(os.getloadavg()[0], 2)
         answer = _measure(workload, runner, effort, settings)
         settings = answer.pop("spark_settings", None) or settings
-        results.append({**answer, "runner": runner, "workload": workload, "load_before": load})
+        date = environments.now()
+        results.append({**answer, "runner": runner, "workload": workload, "load_before": load, "date": date})
         print(f"      {report.one_line(results[-1])}", flush=True)
+    results = [*_kept(chosen, arguments.quick), *results]
     document = {
         "machine": {**machine, "flink": environments.flink_version()},  # its virtualenv may be new
         "selection": {"workloads": arguments.only, "runners": arguments.runners, "quick": arguments.quick},
         "results": results,
         "ratios": report.ratios(results),
     }
-    (RESULTS / "latest.json").write_text(json.dumps(document, indent=2) + "\n")
+    LATEST.write_text(json.dumps(document, indent=2) + "\n")
     report.show(document)
     return 0
+
+
+def _kept(chosen: list[tuple[str, str]], quick: bool) -> list[dict]:
+    """Results of workloads that were not chosen, from the last run: a ratio is only ever made within a workload."""
+    if quick or not LATEST.exists():
+        return []
+    rerun = {workload for workload, _ in chosen}
+    return [result for result in json.loads(LATEST.read_text())["results"] if result["workload"] not in rerun]
 
 
 def _measure(workload: str, runner: str, effort: plan.Effort, settings: dict[str, str]) -> dict:
@@ -68,7 +79,7 @@ def _measure(workload: str, runner: str, effort: plan.Effort, settings: dict[str
 def _interpreter(spec: plan.Runner) -> str:
     if spec.module == "pyflink":
         return environments.pyflink_python()
-    if spec.module == "spark_tws":
+    if spec.module in ("spark_tws", "spark_sql"):
         return environments.spark_tws_python()
     return sys.executable
 

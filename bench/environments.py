@@ -24,6 +24,11 @@ class Unavailable(Exception):
     """An interpreter that could not be had; the message is the reason, in one line."""
 
 
+def now() -> str:
+    """The date and time, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
 def pyflink_python() -> str:
     return _venv("pyflink", ["apache-flink"], "pyflink.datastream")
 
@@ -45,7 +50,7 @@ def installed(package: str) -> str | None:
 
 def facts() -> dict[str, object]:
     return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": now(),
         "cores": os.cpu_count(),
         "cpu": _cpu(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-WORKLOADS = ("keyed_sum", "stateless", "word_count", "empty_epoch")
-RUNNERS = ("limit", "flott", "flott-typed", "pyflink-default", "pyflink-tuned", "spark-tws", "native")
+from bench import events
+
+WORKLOADS = ("keyed_sum", "stateless", "word_count", "empty_epoch", *events.WORKLOADS)
+RUNNERS = ("limit", "flott", "flott-typed", "pyflink-default", "pyflink-tuned", "spark-tws", "spark-sql", "native")
 TIMEOUT_SECONDS = 1_200
 
 
@@ -20,18 +22,29 @@ class Runner:
 
 
 CATALOGUE = {
-    "limit": Runner("limit", "", {"keyed_sum": 2_000_000, "stateless": 2_000_000, "word_count": 2_000_000}),
+    "limit": Runner(
+        "limit",
+        "",
+        {"keyed_sum": 2_000_000, "stateless": 2_000_000, "word_count": 2_000_000}
+        | dict.fromkeys(events.WORKLOADS, 1_000_000),
+    ),
     "flott": Runner(
         "flott_spark",
         "",
-        {"keyed_sum": 200_000, "stateless": 400_000, "word_count": 200_000, "empty_epoch": 0},
+        {"keyed_sum": 200_000, "stateless": 400_000, "word_count": 200_000, "empty_epoch": 0}
+        | dict.fromkeys(events.WORKLOADS, 200_000),
     ),
     "flott-typed": Runner("flott_spark", "typed", {"keyed_sum": 200_000}),
     "pyflink-default": Runner("pyflink", "default", {"keyed_sum": 2_000, "stateless": 20_000, "word_count": 3_000}),
     "pyflink-tuned": Runner(
-        "pyflink", "tuned", {"keyed_sum": 10_000, "stateless": 40_000, "word_count": 10_000}, patience=2.0
+        "pyflink",
+        "tuned",
+        {"keyed_sum": 10_000, "stateless": 40_000, "word_count": 10_000} | dict.fromkeys(events.WORKLOADS, 10_000),
+        patience=2.0,
     ),
     "spark-tws": Runner("spark_tws", "", {"keyed_sum": 100_000, "stateless": 500_000, "word_count": 100_000}),
+    # Spark cannot chain a stateful Python function and a window, so it has no two_stage.
+    "spark-sql": Runner("spark_sql", "", dict.fromkeys(["tumbling", "sliding", "session", "interval"], 1_000_000)),
     "native": Runner("native", "", {"empty_epoch": 0}),
 }
 

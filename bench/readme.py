@@ -25,29 +25,55 @@ PEERS = {
     "spark-tws": "Spark `transformWithState` in Python",
 }
 
+EVENT_WORKLOADS = {
+    "tumbling": "tumbling window, 1 s, aggregate",
+    "sliding": "sliding window, 10 s every second, aggregate",
+    "session": "session window, gap 500 ms, aggregate",
+    "interval": "interval join, ± 100 ms",
+    "two_stage": "keyed process, then a tumbling window",
+}
+EVENT_PEERS = {
+    "limit": "bare Python loop on all cores",
+    "pyflink-tuned": "PyFlink, tuned",
+    "spark-sql": "Spark SQL streaming (JVM)",
+}
+
 
 def block(document: dict) -> str:
-    """The README's table of measurements."""
+    """The README's tables of measurements."""
     found = {(result["workload"], result["runner"]): result for result in document["results"]}
+    machine = document["machine"]
+    dates = sorted({str(result.get("date", machine["date"]))[:10] for result in document["results"]})
+    return "\n".join(
+        [
+            *_table(found, WORKLOADS, PEERS),
+            "",
+            "In brackets: Flott's rate as a multiple of the peer's. Spark's stateless chain is a `mapInArrow`.",
+            *_epoch(found),
+            "",
+            *_table(found, EVENT_WORKLOADS, EVENT_PEERS),
+            "",
+            "Spark SQL runs these as expressions in the JVM: no function of a user's own, no Python.",
+            "",
+            f"Measured on {machine['cores']} cores with Python {machine['python']}, Spark {machine['spark']}, Java"
+            f" {_version(machine['java'])} and Flink {machine['flink']}, on {' and '.join(dates)}.",
+        ]
+    )
+
+
+def _table(found: dict, workloads: dict[str, str], peers: dict[str, str]) -> list[str]:
     lines = [
-        "| records a second | Flott | " + " | ".join(PEERS.values()) + " |",
-        "| --- | ---: |" + " ---: |" * len(PEERS),
+        "| records a second | Flott | " + " | ".join(peers.values()) + " |",
+        "| --- | ---: |" + " ---: |" * len(peers),
     ]
-    for workload, title in WORKLOADS.items():
+    for workload, title in workloads.items():
         flott = report.median(found.get((workload, "flott")))
         cells = [_rate(flott)]
-        for peer in PEERS:
+        for peer in peers:
             value = report.median(found.get((workload, peer)))
             cells.append(_rate(value) + (f" ({_times(flott / value)})" if flott and value else ""))
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    machine = document["machine"]
-    lines += ["", "In brackets: Flott's rate as a multiple of the peer's. Spark's stateless chain is a `mapInArrow`."]
-    lines += [*_epoch(found), ""]
-    lines.append(
-        f"Measured on {machine['cores']} cores with Python {machine['python']}, Spark {machine['spark']}, Java"
-        f" {_version(machine['java'])} and Flink {machine['flink']}, on {str(machine['date'])[:10]}."
-    )
-    return "\n".join(lines)
+    return lines
 
 
 def _epoch(found: dict) -> list[str]:

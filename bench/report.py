@@ -22,7 +22,8 @@ def ratios(results: list[Result]) -> dict[str, dict[str, float | None]]:
     by_name = {(result["workload"], result["runner"]): result for result in results}
     found: dict[str, dict[str, float | None]] = {}
     for workload in dict.fromkeys(result["workload"] for result in results):
-        others = ["native"] if workload == "empty_epoch" else ["limit", "pyflink-tuned", "pyflink-default", "spark-tws"]
+        peers = ["limit", "pyflink-tuned", "pyflink-default", "spark-tws", "spark-sql"]
+        others = ["native"] if workload == "empty_epoch" else peers
         flott = median(by_name.get((workload, "flott")))
         found[workload] = {
             f"flott/{other}": _ratio(flott, median(by_name.get((workload, other))))

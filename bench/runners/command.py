@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import workloads
+from bench import events, workloads
 
-THROUGHPUT = ("keyed_sum", "stateless", "word_count")
+THROUGHPUT = ("keyed_sum", "stateless", "word_count", *events.WORKLOADS)
 CHECK_RECORDS = 1_000
 
 
@@ -40,6 +40,12 @@ class Request:
     def text(self, words: int) -> tuple[Path, int]:
         """A directory of text files holding about `words` words, and how many they really hold."""
         return _text(self.scratch / f"text-{words}", words, self.cores)
+
+    def timeline(self, records: int | None = None) -> events.Timeline:
+        """About so many records of a workload in event time; without a number: the few an engine is checked with."""
+        if records is None:
+            return events.Timeline.of(self.workload, events.CHECK_RECORDS, self.cores, events.CHECK_DENSITY)
+        return events.Timeline.of(self.workload, records, self.cores)
 
 
 @functools.cache

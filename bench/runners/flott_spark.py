@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import flott
-from bench import steady
-from bench.runners import command
+from bench import events, steady
+from bench.runners import command, flott_events
 from bench.workloads import digest, expected, keep, key_of, make_record, split_line, spread, word_of
 from flott.common import Duration, Types, WatermarkStrategy
 from flott.datastream import DataStream, StreamExecutionEnvironment
@@ -76,6 +76,9 @@ def build(env: StreamExecutionEnvironment, request: command.Request, records: in
 
     Types are optional in Flott, so the programs declare none, but for the variant that shows what checking them costs.
     """
+    if request.workload in events.WORKLOADS:
+        timeline = request.timeline(records)
+        return flott_events.build(env, timeline), timeline.records
     if request.variant == "typed":
         return _typed_keyed_sum(env, records), records
     if request.workload == "word_count":
@@ -125,6 +128,10 @@ def _throughput(request: command.Request) -> dict[str, object]:
 def _check(request: command.Request) -> float:
     """Check the results on a small input; the seconds this took hold the start of Spark."""
     started = time.perf_counter()
+    if request.workload in events.WORKLOADS:
+        with flott_events.build(_environment(request), request.timeline()).execute_and_collect() as rows:
+            command.check(request.workload, events.digest(rows), events.expected(request.timeline()))
+        return time.perf_counter() - started
     results, _ = build(_environment(request), request, command.CHECK_RECORDS)
     with results.execute_and_collect() as rows:
         found = digest(request.workload, rows)

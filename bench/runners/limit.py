@@ -14,7 +14,8 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from bench.runners import command
+from bench import events
+from bench.runners import command, limit_events
 from bench.workloads import keep, key_of, make_record, split_line, spread, word_of
 
 MAX_CALIBRATIONS = 6
@@ -49,6 +50,7 @@ def word_count(paths: Sequence[Path], state: dict, consume) -> None:
 
 
 LOOPS = {"keyed_sum": keyed_sum, "stateless": stateless, "word_count": word_count}
+EVENT_LOOPS = limit_events.LOOPS
 
 
 def measure(request: command.Request) -> dict[str, object]:
@@ -76,6 +78,11 @@ def _check(request: command.Request) -> None:
     from bench.workloads import digest, expected
 
     results: list = []
+    if request.workload in EVENT_LOOPS:
+        timeline = events.Timeline.of(request.workload, events.CHECK_RECORDS, 1, events.CHECK_DENSITY)
+        EVENT_LOOPS[request.workload](timeline, timeline.streams, results.append)
+        command.check(request.workload, events.digest(results), events.expected(timeline))
+        return
     text = None
     if request.workload == "word_count":
         text, _ = request.text(command.CHECK_RECORDS)
@@ -105,6 +112,10 @@ def _all_cores(request: command.Request, records: int) -> tuple[float, float]:
 
 def _shares(request: command.Request, records: int) -> list[tuple[object, int]]:
     cores = request.cores
+    if request.workload in EVENT_LOOPS:
+        timeline = request.timeline(records)
+        return [((timeline, [_part(numbers, n, cores) for numbers in timeline.streams]), timeline.records // cores)
+                for n in range(cores)]  # fmt: skip
     if request.workload == "word_count":
         text, held = request.text(records)
         paths = sorted(text.iterdir())
@@ -113,12 +124,20 @@ def _shares(request: command.Request, records: int) -> list[tuple[object, int]]:
     return [(range(n * step, (n + 1) * step), step) for n in range(cores)]
 
 
+def _part(numbers: range, n: int, parts: int) -> range:
+    size = len(numbers) // parts
+    return numbers[n * size : (n + 1) * size]
+
+
 def _one_core(workload: str, share, size: int, barrier: Barrier, answers: Queue) -> None:
     consume = deque(maxlen=1_000).append
     state: dict = {}
     barrier.wait()
     started = time.perf_counter()
-    LOOPS[workload](share, state, consume)
+    if workload in EVENT_LOOPS:
+        EVENT_LOOPS[workload](*share, consume)
+    else:
+        LOOPS[workload](share, state, consume)
     answers.put((size, time.perf_counter() - started))
 
 

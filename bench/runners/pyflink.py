@@ -26,8 +26,8 @@ from pyflink.datastream.functions import KeyedProcessFunction, RuntimeContext
 from pyflink.datastream.state import ValueStateDescriptor
 from pyflink.java_gateway import get_gateway
 
-from bench import steady
-from bench.runners import command
+from bench import events, steady
+from bench.runners import command, pyflink_events
 from bench.workloads import digest, expected, keep, key_of, make_record, split_line, spread, word_of
 
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -67,6 +67,9 @@ class RunningCount(KeyedProcessFunction):
 
 def build(env: StreamExecutionEnvironment, request: command.Request, records: int) -> tuple[DataStream, int]:
     """The workload's stream of results, and how many records it will really process."""
+    if request.workload in events.WORKLOADS:
+        timeline = request.timeline(records)
+        return pyflink_events.build(env, timeline), timeline.records
     if request.workload == "word_count":
         text, held = request.text(records)
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(text)).build()
@@ -147,6 +150,10 @@ def _runs(request: command.Request, variant: str) -> steady.Run:
 
 
 def _check(request: command.Request, variant: str) -> None:
+    if request.workload in events.WORKLOADS:
+        with pyflink_events.build(_environment(request, variant), request.timeline()).execute_and_collect() as rows:
+            command.check(request.workload, events.digest(rows), events.expected(request.timeline()))
+        return
     results, _ = build(_environment(request, variant), request, command.CHECK_RECORDS)
     with results.execute_and_collect() as rows:
         found = digest(request.workload, rows)

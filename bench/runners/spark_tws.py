@@ -126,7 +126,7 @@ class Queries:
         writer = results(self.request, self._numbers(rows)).writeStream.format("noop").outputMode("update")
         started = time.perf_counter()
         query = writer.option("checkpointLocation", next(self.checkpoints)).start()
-        while not _processed(query, batches * rows):
+        while not processed(query, batches * rows):
             time.sleep(POLL_SECONDS)
         seconds = time.perf_counter() - started
         query.stop()
@@ -147,7 +147,7 @@ class Queries:
 
         stream = results(self.request, source).writeStream.outputMode("update")
         query = stream.foreachBatch(collect).option("checkpointLocation", next(self.checkpoints)).start()
-        while not _processed(query, 1):
+        while not processed(query, 1):
             time.sleep(POLL_SECONDS)
         query.stop()
         wanted = expected(self.request.workload, command.CHECK_RECORDS, text)
@@ -169,7 +169,7 @@ class Queries:
         return self.spark.readStream.option("maxFilesPerTrigger", FILES_PER_BATCH).text(str(text))
 
 
-def _processed(query, records: int) -> bool:
+def processed(query, records: int) -> bool:
     if query.exception():
         raise RuntimeError(str(query.exception()))
     return sum(progress["numInputRows"] for progress in query.recentProgress) >= records
