@@ -83,11 +83,7 @@ def show(period: Period) -> None:
     )
 
 
-def main(seconds: int = SECONDS) -> None:
-    configuration = Configuration()
-    if not sys.stderr.isatty():
-        configuration.set_string("flott.progress", "log")
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+def main(env: StreamExecutionEnvironment, seconds: int = SECONDS) -> None:
     env.enable_checkpointing(500)
     orders = DataGeneratorSource(order, count=RATE * seconds, records_per_second=RATE)
     in_event_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(2)).with_timestamp_assigner(
@@ -106,4 +102,10 @@ def main(seconds: int = SECONDS) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else SECONDS)
+    configuration = Configuration()
+    if not sys.stderr.isatty():
+        configuration.set_string("flott.progress", "log")
+    main(
+        StreamExecutionEnvironment.get_execution_environment(configuration),
+        int(sys.argv[1]) if len(sys.argv) > 1 else SECONDS,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from flott.common import Types, WatermarkStrategy
 from flott.datastream import StreamExecutionEnvironment
@@ -21,8 +22,7 @@ def words(line: str) -> list[str]:
     return [word for word in (raw.strip(".,:;'!?").lower() for raw in line.split()) if word]
 
 
-def main(paths: list[str]) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment()
+def main(env: StreamExecutionEnvironment, paths: Sequence[str] = ()) -> None:
     if paths:
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), *paths).build()
         lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files")
@@ -39,4 +39,4 @@ def main(paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(StreamExecutionEnvironment.get_execution_environment(), sys.argv[1:])

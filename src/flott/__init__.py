@@ -4,4 +4,8 @@ Only the version lives here; a program imports from ``flott.datastream`` and ``f
 ``pyflink``.
 """
 
+from flott import _absent
+
+_absent.install()
+
 __version__ = "0.1.0"

@@ -2,7 +2,8 @@
 
     FlottError
     ├── ProgramError             the program cannot run as written; refused before anything runs
-    │   └── UnserializableError  a function captures something that cannot travel to a worker
+    │   ├── UnserializableError  a function captures something that cannot travel to a worker
+    │   └── AbsentModuleError    a module of PyFlink's that Flott does not have
     ├── ConfigurationError       an option is unknown, malformed or contradicts another
     ├── TypeMismatchError        a record is not of the type that was declared for it
     ├── KeyTypeError             a key has no stable identity across processes
@@ -33,6 +34,10 @@ class ProgramError(FlottError):
 
 class UnserializableError(ProgramError):
     """A function holds an object that cannot be sent to a worker process."""
+
+
+class AbsentModuleError(ProgramError, ModuleNotFoundError):
+    """A module of PyFlink's that Flott does not have was imported; the message says what to use instead."""
 
 
 class ConfigurationError(FlottError, ValueError):

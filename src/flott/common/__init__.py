@@ -1,5 +1,19 @@
 """Value types shared by both APIs, under PyFlink's names. Re-exports only: no pyspark, no threads, no I/O."""
 
+from typing import TYPE_CHECKING
+
+from flott._absent import names_of
+from flott.common._accumulators import (
+    Accumulator,
+    AverageAccumulator,
+    DoubleCounter,
+    Histogram,
+    IntCounter,
+    ListAccumulator,
+    LongCounter,
+    Maximum,
+    Minimum,
+)
 from flott.common.completable_future import CompletableFuture
 from flott.common.config_options import ConfigOption, ConfigOptions
 from flott.common.configuration import Configuration
@@ -25,22 +39,31 @@ from flott.common.types import Row, RowKind
 from flott.common.watermark_strategy import WatermarkStrategy
 
 __all__ = [
+    "Accumulator",
+    "AverageAccumulator",
     "ByteArraySchema",
     "CompletableFuture",
     "ConfigOption",
     "ConfigOptions",
     "Configuration",
     "DeserializationSchema",
+    "DoubleCounter",
     "Duration",
     "Encoder",
     "ExecutionConfig",
     "ExecutionMode",
+    "Histogram",
     "InputDependencyConstraint",
     "Instant",
+    "IntCounter",
     "JobClient",
     "JobExecutionResult",
     "JobID",
     "JobStatus",
+    "ListAccumulator",
+    "LongCounter",
+    "Maximum",
+    "Minimum",
     "RestartStrategies",
     "RestartStrategyConfiguration",
     "Row",
@@ -53,3 +76,6 @@ __all__ = [
     "Types",
     "WatermarkStrategy",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+    __getattr__ = names_of(__name__)

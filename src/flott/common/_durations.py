@@ -43,3 +43,20 @@ def format_nanos(nanos: int) -> str:
         if nanos % size == 0:
             return f"{nanos // size} {labels[0]}"
     raise AssertionError("unreachable: every integer is a multiple of one nanosecond")
+
+
+def rounded_millis(millis: int) -> str:
+    """A span for people: its two largest units.
+
+    >>> rounded_millis(488_000), rounded_millis(999), rounded_millis(90_061_000)
+    ('8 min 8 s', '999 ms', '1 d 1 h')
+    """
+    parts = []
+    left = max(0, millis) * 1_000_000
+    for size, labels in _UNITS[:5]:
+        amount, left = divmod(left, size)
+        if amount:
+            parts.append(f"{amount} {labels[0]}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0 ms"

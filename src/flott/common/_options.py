@@ -59,7 +59,10 @@ GLOBAL_JOB_PARAMETERS = (
 )  # fmt: skip
 RUNTIME_MODE = (
     _key("execution.runtime-mode").enum_type(("STREAMING", "BATCH", "AUTOMATIC")).default_value("STREAMING")
-    .with_description("Whether results are refined or given once; this version runs all modes as STREAMING.")
+    .with_description(
+        "STREAMING refines results as input comes; BATCH reads bounded input in one epoch and gives final results only;"
+        " AUTOMATIC is BATCH if all sources are bounded."
+    )
 )  # fmt: skip
 TARGET = (
     _key("execution.target").enum_type(("spark", "in-process")).default_value("spark")
@@ -216,12 +219,19 @@ ALL_OPTIONS: tuple[ConfigOption[Any], ...] = tuple(
 _OPTIONS_BY_KEY = {key: option for option in ALL_OPTIONS for key in option.spellings()}
 
 
-#: Options of Flink's that a ported program may carry along and that change no result here.
+#: Options of Flink's that a ported program may carry along and that change no result here: beginnings of their keys.
 _WITHOUT_EFFECT = (
-    "python.", "pipeline.jars", "pipeline.classpaths", "taskmanager.", "jobmanager.", "rest.", "env.", "yarn.",
-    "kubernetes.", "execution.buffer-timeout", "execution.checkpointing.unaligned", "execution.checkpointing.timeout",
-    "execution.checkpointing.mode", "execution.checkpointing.min-pause", "execution.checkpointing.incremental",
-    "execution.checkpointing.max-concurrent-checkpoints", "execution.checkpointing.tolerable-failed-checkpoints",
+    "python.", "pipeline.jars", "pipeline.classpaths", "pipeline.closure-cleaner-level", "pipeline.force-avro",
+    "pipeline.force-kryo", "pipeline.generic-types", "pipeline.registered-", "pipeline.default-kryo-serializers",
+    "pipeline.serialization-config", "pipeline.cached-files", "pipeline.watermark-alignment.", "metrics.", "task.",
+    "taskmanager.", "jobmanager.", "resourcemanager.", "cluster.", "slot.", "slotmanager.", "rest.", "web.", "env.",
+    "client.", "classloader.", "security.", "high-availability", "heartbeat.", "akka.", "pekko.", "blob.", "fs.",
+    "io.tmp.dirs", "state.backend.rocksdb.", "state.backend.incremental", "state.backend.local-recovery",
+    "state.backend.changelog.", "execution.checkpointing.snapshot-compression", "execution.checkpointing.local-backup.",
+    "yarn.", "kubernetes.", "execution.buffer-timeout", "execution.checkpointing.unaligned",
+    "execution.checkpointing.timeout", "execution.checkpointing.mode", "execution.checkpointing.min-pause",
+    "execution.checkpointing.incremental", "execution.checkpointing.max-concurrent-checkpoints",
+    "execution.checkpointing.tolerable-failed-checkpoints",
 )  # fmt: skip
 
 _porting = logging.getLogger("flott.porting")
@@ -241,6 +251,12 @@ def validate(configuration: Configuration) -> None:
 def read(configuration: Configuration, option: ConfigOption[T]) -> T:
     """The typed value of an option, or its default: durations in milliseconds, sizes in bytes."""
     return configuration.get(option)
+
+
+def needs_shared_storage(configuration: Configuration) -> bool:
+    """Whether tasks run on other machines, so that state must be where all of them can reach it."""
+    local = configuration.get_string("spark.master", "local[*]").startswith("local")
+    return read(configuration, TARGET) == "spark" and not local
 
 
 def _suggestion(key: str) -> str:

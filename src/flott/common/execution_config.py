@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from flott.common import _options as options
+from flott.common._ignored_execution_settings import IgnoredExecutionSettings
 from flott.common.configuration import Configuration
 from flott.common.time import Duration
 
 __all__ = ["ExecutionConfig"]
 
 
-class ExecutionConfig:
+class ExecutionConfig(IgnoredExecutionSettings):
     """Parallelism, uids and parameters of a program.
 
     >>> ExecutionConfig(Configuration()).set_parallelism(4).get_parallelism()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from flott.common._watermark_report import WatermarkReport
 from flott.common.completable_future import CompletableFuture
 from flott.common.job_execution_result import JobExecutionResult
 from flott.common.job_id import JobID
@@ -48,3 +49,10 @@ class JobClient(ABC):
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """The result of the job; done when the job is."""
+
+    @abstractmethod
+    def explain_watermark(self) -> WatermarkReport:
+        """Which split, operator or source holds event time back, since when, and what would release it.
+
+        Answers while the job runs and after its end; ``print`` it, or look at its ``holds``. Not in PyFlink.
+        """

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flott.common._late_records import LedgerEntry
 from flott.common.job_id import JobID
 
 __all__ = ["JobExecutionResult"]
@@ -13,11 +14,13 @@ __all__ = ["JobExecutionResult"]
 
 @dataclass(frozen=True, slots=True)
 class JobExecutionResult:
-    """The id of the job, how long it ran, and its accumulators."""
+    """The id of the job, how long it ran, its accumulators, and what became of late records."""
 
     job_id: JobID
     net_runtime_ms: int
     accumulators: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    ledger: tuple[LedgerEntry, ...] = ()
+    metrics: Mapping[str, int | float] = field(default_factory=dict, hash=False)
 
     def get_job_id(self) -> JobID:
         return self.job_id
@@ -31,7 +34,19 @@ class JobExecutionResult:
         return self.accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
+        """The values of all accumulators, by name."""
         return dict(self.accumulators)
+
+    def get_metrics(self) -> dict[str, int | float]:
+        """What functions counted in their metric groups, as ``operator.metric``. Not in PyFlink."""
+        return dict(self.metrics)
+
+    def get_late_records(self) -> tuple[LedgerEntry, ...]:
+        """For every windowed or timed operator what became of its records: in = processed + late + dropped.
+
+        Of the run that ended with this result; a job that was started again counts anew. Not in PyFlink.
+        """
+        return self.ledger
 
     def __str__(self) -> str:
         lines = ["Program execution finished", f"Job with JobID {self.job_id} has finished."]

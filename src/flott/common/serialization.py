@@ -13,8 +13,9 @@ from __future__ import annotations
 import codecs
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from flott._absent import names_of
 from flott.common.typeinfo._basic import BasicTypeInfo
 from flott.common.typeinfo._collections import PrimitiveArrayTypeInfo
 from flott.common.typeinfo._type_information import TypeInformation
@@ -150,3 +151,6 @@ def _check_charset(charset: str) -> None:
         codecs.lookup(charset)
     except LookupError:
         raise ProgramError(f"Unknown character set {charset!r}: use a name Python knows, such as 'UTF-8'.") from None
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+    __getattr__ = names_of(__name__)

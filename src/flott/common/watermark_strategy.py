@@ -10,8 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from flott._absent import names_of
 from flott.common.time import Duration
 from flott.errors import ProgramError
 
@@ -162,6 +163,8 @@ class WatermarkStrategy:
     alignment_group: str | None = None
     max_drift_ms: int | None = None
     alignment_interval_ms: int = 1000
+    #: Event time is the clock of the epoch that reads a record; then there is no generator and no assigner.
+    ingestion_time: bool = False
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -190,10 +193,19 @@ class WatermarkStrategy:
             )
         return WatermarkStrategy(factory)
 
+    @staticmethod
+    def for_ingestion_time() -> WatermarkStrategy:
+        """A record's time is the time it is read, and event time follows the clock, with and without records.
+
+        Never goes back, even where the clock does. Not in PyFlink.
+        """
+        return WatermarkStrategy(ingestion_time=True)
+
     def with_timestamp_assigner(
         self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
     ) -> WatermarkStrategy:
         """With timestamps from the records; a function of (value, record_timestamp) will do."""
+        self._refuse_ingestion_time("with_timestamp_assigner", "records are stamped with the clock")
         if isinstance(timestamp_assigner, TimestampAssigner):
             return replace(self, timestamp_assigner=timestamp_assigner)
         extract = getattr(timestamp_assigner, "extract_timestamp", timestamp_assigner)
@@ -205,7 +217,10 @@ class WatermarkStrategy:
         return replace(self, timestamp_assigner=FunctionTimestampAssigner(extract))
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """A split without records for so long no longer holds back the watermark."""
+        """A split without records for so long no longer holds back the watermark.
+
+        Without effect in ingestion time, which follows the clock and waits for no split.
+        """
         return replace(self, idle_timeout_ms=_positive_millis(idle_timeout, "idle_timeout"))
 
     def with_watermark_alignment(
@@ -214,10 +229,21 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
     ) -> WatermarkStrategy:
-        """A source ahead of the slowest of its group by more than the drift pauses until the others catch up."""
+        """Splits ahead of the slowest of their group by more than the drift pause until it catches up.
+
+        ``update_interval`` is kept for Flink's sake: who pauses is decided anew before every epoch.
+        """
+        self._refuse_ingestion_time("with_watermark_alignment", "all sources follow the same clock")
         drift = _positive_millis(max_allowed_watermark_drift, "max_allowed_watermark_drift")
         interval = 1000 if update_interval is None else _positive_millis(update_interval, "update_interval")
         return replace(self, alignment_group=watermark_group, max_drift_ms=drift, alignment_interval_ms=interval)
+
+    def _refuse_ingestion_time(self, method: str, because: str) -> None:
+        if self.ingestion_time:
+            raise ProgramError(
+                f"{method} has no meaning in ingestion time, where {because}. Leave it away, or start from"
+                " for_bounded_out_of_orderness(...) to use the records' own time."
+            )
 
 
 def _millis(duration: Duration, parameter: str) -> int:
@@ -231,3 +257,6 @@ def _positive_millis(duration: Duration, parameter: str) -> int:
     if millis <= 0:
         raise ProgramError(f"{parameter} must be at least one millisecond, found {duration}.")
     return millis
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+    __getattr__ = names_of(__name__)

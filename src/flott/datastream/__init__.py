@@ -1,36 +1,60 @@
 """The DataStream API, under PyFlink's names. Re-exports only; loads neither Spark nor a client library."""
 
+from flott.datastream._joined_streams import CoGroupedStreams, JoinedStreams
+from flott.datastream._reinterpretation import reinterpret_as_keyed_stream
+from flott.datastream.async_data_stream import AsyncDataStream
 from flott.datastream.checkpoint_config import CheckpointConfig
 from flott.datastream.checkpoint_storage import (
     CheckpointStorage,
+    CustomCheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
 from flott.datastream.checkpointing_mode import CheckpointingMode
-from flott.datastream.data_stream import ConnectedStreams, DataStream, DataStreamSink, KeyedStream
+from flott.datastream.data_stream import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    ConnectedStreams,
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+    WindowedStream,
+)
 from flott.datastream.execution_mode import RuntimeExecutionMode
 from flott.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from flott.datastream.functions import (
     AggregateFunction,
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    BroadcastProcessFunction,
     CoFlatMapFunction,
+    CoGroupFunction,
     CoMapFunction,
     CoProcessFunction,
     FilterFunction,
+    FlatJoinFunction,
     FlatMapFunction,
+    JoinFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
     Partitioner,
     ProcessFunction,
+    ProcessJoinFunction,
+    ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
     SinkFunction,
     SourceFunction,
+    WindowFunction,
 )
 from flott.datastream.output_tag import OutputTag
 from flott.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from flott.datastream.state_backend import (
+    CustomStateBackend,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     PredefinedOptions,
@@ -39,12 +63,25 @@ from flott.datastream.state_backend import (
 from flott.datastream.stream_execution_environment import StreamExecutionEnvironment
 from flott.datastream.time_domain import TimeDomain
 from flott.datastream.timerservice import TimerService
+from flott.datastream.window import (
+    CountWindow,
+    GlobalWindow,
+    MergingWindowAssigner,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    Window,
+    WindowAssigner,
+)
 
 __all__ = [
     "StreamExecutionEnvironment",
     "DataStream",
     "KeyedStream",
+    "WindowedStream",
     "ConnectedStreams",
+    "BroadcastStream",
+    "BroadcastConnectedStream",
     "DataStreamSink",
     "MapFunction",
     "CoMapFunction",
@@ -56,7 +93,15 @@ __all__ = [
     "KeyedProcessFunction",
     "CoProcessFunction",
     "KeyedCoProcessFunction",
+    "BroadcastProcessFunction",
+    "KeyedBroadcastProcessFunction",
+    "WindowFunction",
+    "ProcessWindowFunction",
     "AggregateFunction",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "RuntimeContext",
     "TimerService",
     "CheckpointingMode",
@@ -65,11 +110,21 @@ __all__ = [
     "StateBackend",
     "HashMapStateBackend",
     "EmbeddedRocksDBStateBackend",
+    "CustomStateBackend",
     "PredefinedOptions",
     "CheckpointStorage",
     "JobManagerCheckpointStorage",
     "FileSystemCheckpointStorage",
+    "CustomCheckpointStorage",
     "RuntimeExecutionMode",
+    "Window",
+    "TimeWindow",
+    "CountWindow",
+    "GlobalWindow",
+    "WindowAssigner",
+    "MergingWindowAssigner",
+    "TriggerResult",
+    "Trigger",
     "TimeDomain",
     "KeySelector",
     "Partitioner",
@@ -78,4 +133,11 @@ __all__ = [
     "SlotSharingGroup",
     "MemorySize",
     "OutputTag",
+    "JoinedStreams",
+    "CoGroupedStreams",
+    "JoinFunction",
+    "FlatJoinFunction",
+    "CoGroupFunction",
+    "ProcessJoinFunction",
+    "reinterpret_as_keyed_stream",
 ]

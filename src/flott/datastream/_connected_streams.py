@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from flott.common.typeinfo._type_information import TypeInformation
+from flott.common.typeinfo._infer import TypeHint
 from flott.datastream._data_stream import KEY, OUT, DataStream, check_type
 from flott.datastream._keyed_stream import KeyedStream, key_of
 from flott.datastream.functions._basic import Function, KeySelector
@@ -34,20 +34,20 @@ class ConnectedStreams(Generic[T1, T2]):
         self,
         key_selector1: KeySelector[T1, KEY] | Callable[[T1], KEY] | int | str,
         key_selector2: KeySelector[T2, KEY] | Callable[[T2], KEY] | int | str,
-        key_type: TypeInformation | None = None,
+        key_type: TypeHint | None = None,
     ) -> ConnectedStreams[T1, T2]:
         """Divide both streams by key. The keys of both must be of the same type."""
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
-    def map(self, func: CoMapFunction[T1, T2, OUT], output_type: TypeInformation | None = None) -> DataStream[OUT]:
+    def map(self, func: CoMapFunction[T1, T2, OUT], output_type: TypeHint | None = None) -> DataStream[OUT]:
         """One record for each record of either stream; none where the function returns None."""
         validate_function(func, CoMapFunction, "map")
         return self._apply("Co-Map", CoMapSpec(func), output_type)
 
     def flat_map(
-        self, func: CoFlatMapFunction[T1, T2, OUT], output_type: TypeInformation | None = None
+        self, func: CoFlatMapFunction[T1, T2, OUT], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
         """Any number of records for each record of either stream."""
         validate_function(func, CoFlatMapFunction, "flat_map")
@@ -56,7 +56,7 @@ class ConnectedStreams(Generic[T1, T2]):
     def process(
         self,
         func: CoProcessFunction[T1, T2, OUT] | KeyedCoProcessFunction[Any, T1, T2, OUT],
-        output_type: TypeInformation | None = None,
+        output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
         """Any number of records for each record of either stream, and for each timer if they are keyed."""
         keyed = self._is_keyed_stream()
@@ -70,7 +70,7 @@ class ConnectedStreams(Generic[T1, T2]):
     def _is_keyed_stream(self) -> bool:
         return isinstance(self.stream1, KeyedStream) and isinstance(self.stream2, KeyedStream)
 
-    def _apply(self, name: str, spec: OperatorSpec, output_type: TypeInformation | None) -> DataStream[Any]:
+    def _apply(self, name: str, spec: OperatorSpec, output_type: TypeHint | None) -> DataStream[Any]:
         keys: tuple[KeySpec | None, ...] = ()
         if self._is_keyed_stream():
             keys = (key_of(self.stream1), key_of(self.stream2))

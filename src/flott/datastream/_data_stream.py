@@ -6,17 +6,23 @@ Nothing runs here. A stream is the environment, the id of a transformation, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from flott.common.execution_config import ExecutionConfig
+from flott.common.time import Duration, Time
 from flott.common.typeinfo._composite import TupleTypeInfo
+from flott.common.typeinfo._infer import TypeHint, type_of
+from flott.common.typeinfo._records import NamedTupleTypeInfo
 from flott.common.typeinfo._type_information import TypeInformation
 from flott.common.typeinfo._types import Types
 from flott.common.watermark_strategy import WatermarkStrategy
 from flott.datastream._collect import CloseableIterator, Handover
 from flott.datastream._field_functions import Projection, as_selector
 from flott.datastream._ignored_settings import without_effect
+from flott.datastream._preview import Preview, show, take_preview
+from flott.datastream._record_types import projected, record_type
 from flott.datastream._step_settings import ProgramStep, is_integer, own_name
 from flott.datastream.connectors.base import Sink
 from flott.datastream.connectors.collect import CollectSink
@@ -37,10 +43,16 @@ from flott.graph import partitioning, specs
 from flott.graph.transformations import Chaining, Operation, Partition, SideOutput, TransformationId, Union
 
 if TYPE_CHECKING:
+    from flott.datastream._broadcast_stream import BroadcastConnectedStream, BroadcastStream
+    from flott.datastream._cached_stream import CachedDataStream
     from flott.datastream._connected_streams import ConnectedStreams
+    from flott.datastream._joined_streams import CoGroupedStreams, JoinedStreams
     from flott.datastream._keyed_stream import KeyedStream
+    from flott.datastream._windowed_stream import AllWindowedStream
     from flott.datastream.state import MapStateDescriptor
     from flott.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from flott.datastream.window._assigners import WindowAssigner
+    from flott.datastream.window._windows import CountWindow, W
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -62,10 +74,10 @@ class DataStream(ProgramStep, Generic[T]):
         self,
         environment: StreamExecutionEnvironment,
         ident: TransformationId,
-        type_info: TypeInformation | None = None,
+        type_info: TypeHint | None = None,
     ):
         super().__init__(environment, ident)
-        self._type = type_info
+        self._type = check_type(type_info, "a stream")  #: declared, and so enforced
 
     # ------------------------------------------------------------------------------------------ what the stream is
 
@@ -74,8 +86,19 @@ class DataStream(ProgramStep, Generic[T]):
         return own_name(self._operator("get_name"))
 
     def get_type(self) -> TypeInformation:
-        """The declared type of the records; without a declaration, any picklable object."""
-        return Types.PICKLED_BYTE_ARRAY() if self._type is None else self._type
+        """The declared type of the records, otherwise what annotations say, otherwise any picklable object.
+
+        Only a declared type is enforced when the job runs.
+
+        >>> from flott.datastream import StreamExecutionEnvironment
+        >>> def words(line: str) -> list[str]:
+        ...     return line.split()
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> env.from_collection(["to be"]).flat_map(words).get_type()
+        String
+        """
+        known = self._type if self._type is not None else record_type(self._environment._program, self._id)
+        return Types.PICKLED_BYTE_ARRAY() if known is None else known
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """The environment whose program the stream belongs to."""
@@ -103,10 +126,17 @@ class DataStream(ProgramStep, Generic[T]):
         self._operator("start_new_chain")
         return self._refine(chaining=Chaining.HEAD)
 
+    def cache(self) -> CachedDataStream[T]:
+        """Accepted for ported programs: the stream itself."""
+        from flott.datastream._cached_stream import CachedDataStream
+
+        without_effect("cache()", "every job computes its streams anew; write to files what a later job should read")
+        return CachedDataStream(self._environment, self._id, self._type)
+
     # -------------------------------------------------------------------------------------------------- transformations
 
     def map(
-        self, func: MapFunction[T, OUT] | Callable[[T], OUT], output_type: TypeInformation | None = None
+        self, func: MapFunction[T, OUT] | Callable[[T], OUT], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
         """One record for each record."""
         validate_function(func, MapFunction, "map")
@@ -115,7 +145,7 @@ class DataStream(ProgramStep, Generic[T]):
     def flat_map(
         self,
         func: FlatMapFunction[T, OUT] | Callable[[T], Iterable[OUT]],
-        output_type: TypeInformation | None = None,
+        output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
         """Any number of records for each record."""
         validate_function(func, FlatMapFunction, "flat_map")
@@ -126,7 +156,7 @@ class DataStream(ProgramStep, Generic[T]):
         validate_function(func, FilterFunction, "filter")
         return self._apply("Filter", specs.FilterSpec(func))._typed(self._type)
 
-    def process(self, func: ProcessFunction[T, OUT], output_type: TypeInformation | None = None) -> DataStream[OUT]:
+    def process(self, func: ProcessFunction[T, OUT], output_type: TypeHint | None = None) -> DataStream[OUT]:
         """Any number of records for each record; the function knows timestamps and has side outputs."""
         validate_function(func, ProcessFunction, "process")
         return self._apply("Process", specs.ProcessSpec(func), output_type)
@@ -140,12 +170,13 @@ class DataStream(ProgramStep, Generic[T]):
         spec = specs.TimestampsSpec(check_strategy(watermark_strategy, "assign_timestamps_and_watermarks"))
         return self._apply("Timestamps/Watermarks", spec, keys=())._typed(self._type)
 
-    def get_side_output(self, output_tag: OutputTag) -> DataStream[Any]:
+    def get_side_output(self, output_tag: OutputTag[OUT]) -> DataStream[OUT]:
         """The records that the operator emits under the tag."""
         self._operator("get_side_output")
         if not isinstance(output_tag, OutputTag):
             raise ProgramError(f'get_side_output() takes an OutputTag such as OutputTag("late"), found {output_tag!r}.')
-        made = self._environment._program.add("get_side_output", SideOutput(output_tag.tag_id), (self._id,))
+        step = SideOutput(output_tag.tag_id, output_tag.type_info)
+        made = self._environment._program.add("get_side_output", step, (self._id,))
         return DataStream(self._environment, made.id, output_tag.type_info)
 
     # ---------------------------------------------------------------------------------------------- joining streams
@@ -158,18 +189,58 @@ class DataStream(ProgramStep, Generic[T]):
         made = self._environment._program.add("union", Union(), inputs)
         return DataStream(self._environment, made.id, self._type)
 
-    def connect(self, ds: DataStream[U]) -> ConnectedStreams[T, U]:
-        """Both streams as the two inputs of one function, each keeping its own type."""
-        from flott.datastream._connected_streams import ConnectedStreams  # it imports this module
+    @overload
+    def connect(self, ds: DataStream[U]) -> ConnectedStreams[T, U]: ...
 
+    @overload
+    def connect(self, ds: BroadcastStream[U]) -> BroadcastConnectedStream[T, U]: ...
+
+    def connect(
+        self, ds: DataStream[U] | BroadcastStream[U]
+    ) -> ConnectedStreams[T, U] | BroadcastConnectedStream[T, U]:
+        """Both streams as the two inputs of one function, each keeping its own type."""
+        from flott.datastream._broadcast_stream import BroadcastConnectedStream, BroadcastStream  # they import this one
+        from flott.datastream._connected_streams import ConnectedStreams
+
+        if isinstance(ds, BroadcastStream):
+            self._check_other(ds.input_stream, "connect")
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         self._check_other(ds, "connect")
         return ConnectedStreams(self, ds)
+
+    def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
+        """Pairs of records of both streams, of the same key and within the same window. Not in PyFlink.
+
+        Goes on with ``where(...).equal_to(...).window(...).apply(...)``.
+        """
+        from flott.datastream._joined_streams import JoinedStreams  # it imports this module
+
+        self._check_other(other_stream, "join")
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
+        """All records of both streams that have the same key and are within the same window. Not in PyFlink.
+
+        Goes on with ``where(...).equal_to(...).window(...).apply(...)``.
+        """
+        from flott.datastream._joined_streams import CoGroupedStreams  # it imports this module
+
+        self._check_other(other_stream, "co_group")
+        return CoGroupedStreams(self, other_stream)
+
+    @overload
+    def key_by(
+        self, key_selector: KeySelector[T, KEY] | Callable[[T], KEY], key_type: TypeHint | None = None
+    ) -> KeyedStream[T, KEY]: ...
+
+    @overload
+    def key_by(self, key_selector: int | str, key_type: TypeHint | None = None) -> KeyedStream[T, Any]: ...
 
     def key_by(
         self,
         key_selector: KeySelector[T, KEY] | Callable[[T], KEY] | int | str,
-        key_type: TypeInformation | None = None,
-    ) -> KeyedStream[T, KEY]:
+        key_type: TypeHint | None = None,
+    ) -> KeyedStream[T, Any]:
         """Divide the stream by key; what comes next has state and timers for each key.
 
         The key may be given by a function, or as the position or name of a field.
@@ -179,6 +250,23 @@ class DataStream(ProgramStep, Generic[T]):
         key = specs.KeySpec(as_selector(key_selector, "key_by"), check_type(key_type, "key_by"))
         made = self._environment._program.add("key_by", Partition(partitioning.Hash(key)), (self._id,))
         return KeyedStream(self, made.id, key)
+
+    # ------------------------------------------------------------------------------------------------------- windows
+
+    def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T, W]:
+        """All records divided into windows, whatever their key; a single subtask handles them."""
+        from flott.datastream._windowed_stream import AllWindowedStream  # it imports this module
+
+        return AllWindowedStream(self, window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T, CountWindow]:
+        """All records divided into windows of ``size`` records; with a slide, one starts at every ``slide``-th.
+
+        Flink's; PyFlink has none.
+        """
+        from flott.datastream._windowed_stream import count_assigner  # it imports this module
+
+        return self.window_all(count_assigner(size, slide))
 
     # ------------------------------------------------------------------------------------ distribution over subtasks
 
@@ -202,18 +290,32 @@ class DataStream(ProgramStep, Generic[T]):
         """Send everything to the first subtask of what comes next. Flink's ``global()``; PyFlink has none."""
         return self._redistribute("global_", partitioning.Global())
 
+    @overload
+    def broadcast(self) -> DataStream[T]: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream[T]: ...
+
     def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> DataStream[T]:
-        """Send every record to every subtask of what comes next."""
-        if broadcast_state_descriptor is not None:
-            raise ProgramError(
-                "broadcast() with state descriptors makes a broadcast state, which is not in this release of Flott."
-                " Call broadcast() without arguments and connect() the result, or key both streams."
-            )
-        return self._redistribute("broadcast", partitioning.Broadcast())
+    ) -> DataStream[T] | BroadcastStream[T]:
+        """Send every record to every subtask of what comes next.
+
+        With descriptors: for ``connect``, whose function keeps what it learns from these records in broadcast states.
+        """
+        from flott.datastream._broadcast_stream import BroadcastStream, check_descriptors  # it imports this module
+
+        everywhere = self._redistribute("broadcast", partitioning.Broadcast())
+        if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
+            return everywhere
+        descriptors = check_descriptors((broadcast_state_descriptor, *other_broadcast_state_descriptors))
+        return BroadcastStream(everywhere, descriptors)
 
     def partition_custom(
         self,
@@ -278,6 +380,21 @@ class DataStream(ProgramStep, Generic[T]):
         with results:
             return list(islice(results, limit))
 
+    def preview(self, n: int = 20, timeout: str | float | Duration | Time | timedelta = "5s") -> Preview[T]:
+        """Show the first records of this stream, at most ``n``, after ``timeout`` at the latest. Only in Flott.
+
+        A script writes them to standard output as a table; a notebook and an interactive Python show the value that is
+        returned. Only the part of the program that leads to this stream runs, in a job of its own: no sink is written
+        to, no checkpoint of the program is used or made, and nothing is restarted. The job begins with the sources and
+        empty state and is cancelled when enough was seen.
+
+        ``timeout``: a duration such as ``"500 ms"``, or a number of seconds. It counts from when the job was started:
+        the start of Spark is not in it, that of Spark's Python workers is. A failure of the job is raised.
+        """
+        preview = take_preview(self, n, timeout)
+        show(preview)
+        return preview
+
     # ---------------------------------------------------------------------------------------------------------- inside
 
     def _start_collecting(self, job_name: str | None) -> CloseableIterator[T]:
@@ -298,13 +415,14 @@ class DataStream(ProgramStep, Generic[T]):
         self,
         name: str,
         spec: specs.OperatorSpec,
-        output_type: TypeInformation | None = None,
+        output_type: TypeHint | None = None,
         keys: tuple[specs.KeySpec | None, ...] | None = None,
     ) -> DataStream[Any]:
         """Add an operator that reads this stream."""
-        operation = Operation(spec, self._keys() if keys is None else keys, check_type(output_type, name))
+        declared = check_type(output_type, name)
+        operation = Operation(spec, self._keys() if keys is None else keys, declared)
         made = self._environment._program.add(name, operation, (self._id,))
-        return DataStream(self._environment, made.id, output_type)
+        return DataStream(self._environment, made.id, declared)
 
     def _typed(self, type_info: TypeInformation | None) -> Self:
         """The same stream, known to have records of this type; nothing is checked at run time."""
@@ -320,12 +438,12 @@ class DataStream(ProgramStep, Generic[T]):
             raise ProgramError(f"project() takes the positions of fields, counted from 0, found {indexes}.")
         if self._type is None:
             return None
-        if not isinstance(self._type, TupleTypeInfo):
+        if not isinstance(self._type, (TupleTypeInfo, NamedTupleTypeInfo)):
             raise ProgramError(f"project() works on tuples, found a stream of {self._type!r}. Use map() instead.")
-        types = self._type.get_field_types()
-        if max(indexes) >= len(types):
+        found = projected(self._type, indexes)
+        if found is None:
             raise ProgramError(f"project{indexes} found no field {max(indexes)} in {self._type!r}, counted from 0.")
-        return Types.TUPLE([types[index] for index in indexes])
+        return found
 
     def _check_other(self, other: object, method: str) -> None:
         if not isinstance(other, DataStream):
@@ -342,10 +460,13 @@ class DataStreamSink(ProgramStep):
 
 
 def check_type(type_info: object, where: str) -> TypeInformation | None:
-    """Refuse what is not a declared type."""
+    """The type that a type or a type hint declares; refuses what is neither."""
     if type_info is None or isinstance(type_info, TypeInformation):
         return type_info
-    raise ProgramError(f"{where}: a type is one of flott.common.Types, such as Types.STRING(), found {type_info!r}.")
+    try:
+        return type_of(type_info)
+    except ProgramError as error:
+        raise ProgramError(f"{where}: {error}") from None
 
 
 def check_strategy(strategy: object, method: str) -> WatermarkStrategy:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, overload
 
-from flott.common.typeinfo._type_information import TypeInformation
-from flott.datastream._data_stream import KEY, OUT, DataStream, T
+from flott.common.typeinfo._infer import TypeHint
+from flott.datastream._data_stream import KEY, OUT, DataStream, T, U
 from flott.datastream.functions import _aggregations as aggregations
 from flott.datastream.functions._basic import KeySelector, ReduceFunction
 from flott.datastream.functions._callables import validate_function
@@ -15,6 +15,12 @@ from flott.errors import ProgramError
 from flott.graph.partitioning import Partitioning
 from flott.graph.specs import KeySpec, ProcessSpec, ReduceSpec
 from flott.graph.transformations import TransformationId
+
+if TYPE_CHECKING:
+    from flott.datastream._joined_streams import IntervalJoin
+    from flott.datastream._windowed_stream import WindowedStream
+    from flott.datastream.window._assigners import WindowAssigner
+    from flott.datastream.window._windows import CountWindow, W
 
 
 class KeyedStream(DataStream[T], Generic[T, KEY]):
@@ -33,7 +39,7 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
         self._key = key
 
     def process(  # type: ignore[override]  # as in Flink: a keyed stream takes keyed functions
-        self, func: KeyedProcessFunction[KEY, T, OUT], output_type: TypeInformation | None = None
+        self, func: KeyedProcessFunction[KEY, T, OUT], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
         """Any number of records for each record and each timer; the function has state for each key."""
         validate_function(func, KeyedProcessFunction, "process")
@@ -64,19 +70,61 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
         """The record with the largest value so far in one field."""
         return self._aggregate(aggregations.rolling_max_by(position_to_max_by))
 
+    @overload
+    def key_by(
+        self, key_selector: KeySelector[T, OUT] | Callable[[T], OUT], key_type: TypeHint | None = None
+    ) -> KeyedStream[T, OUT]: ...
+
+    @overload
+    def key_by(self, key_selector: int | str, key_type: TypeHint | None = None) -> KeyedStream[T, Any]: ...
+
     def key_by(
         self,
         key_selector: KeySelector[T, OUT] | Callable[[T], OUT] | int | str,
-        key_type: TypeInformation | None = None,
-    ) -> KeyedStream[T, OUT]:
+        key_type: TypeHint | None = None,
+    ) -> KeyedStream[T, Any]:
         """Divide by another key instead."""
         return self._origin.key_by(key_selector, key_type)
+
+    def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[T, KEY, W]:
+        """The records of each key divided into windows."""
+        from flott.datastream._windowed_stream import WindowedStream  # it imports this module
+
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[T, KEY, CountWindow]:
+        """The records of each key divided into windows of ``size``; with a slide, one starts at every ``slide``-th."""
+        from flott.datastream._windowed_stream import count_assigner  # it imports this module
+
+        return self.window(count_assigner(size, slide))
+
+    def interval_join(self, other_stream: KeyedStream[U, KEY]) -> IntervalJoin[T, U]:
+        """Pairs of records of both streams, of the same key and close to each other in event time. Not in PyFlink.
+
+        Goes on with ``between(...).process(...)``.
+        """
+        from flott.datastream._joined_streams import IntervalJoin  # it imports this module
+
+        self._check_other(other_stream, "interval_join")
+        if not isinstance(other_stream, KeyedStream):
+            raise ProgramError("interval_join() joins two keyed streams, found one that is not. Call key_by() on it.")
+        types = (self._key.key_type, other_stream._key.key_type)
+        if None not in types and types[0] != types[1]:
+            raise ProgramError(
+                f"interval_join() found keys of type {types[0]!r} on the left and {types[1]!r} on the right; they would"
+                " never be equal. Make one selector convert its key."
+            )
+        return IntervalJoin(self, other_stream)
 
     def _aggregate(self, aggregation: aggregations.RollingAggregation) -> DataStream[T]:
         return self._apply("Keyed Aggregation", ReduceSpec(aggregation), self._type)
 
     def _keys(self) -> tuple[KeySpec | None, ...]:
         return (self._key,)
+
+    def cache(self) -> NoReturn:
+        """Refused, as in Flink."""
+        raise ProgramError("cache() is not for a keyed stream. Call it before key_by().")
 
     def _redistribute(self, method: str, how: Partitioning) -> NoReturn:
         raise ProgramError(

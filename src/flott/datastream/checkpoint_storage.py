@@ -6,9 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flott.errors import ConfigurationError
+from flott.errors import ConfigurationError, ProgramError
 
-__all__ = ["CheckpointStorage", "JobManagerCheckpointStorage", "FileSystemCheckpointStorage"]
+__all__ = [
+    "CheckpointStorage",
+    "JobManagerCheckpointStorage",
+    "FileSystemCheckpointStorage",
+    "CustomCheckpointStorage",
+]
 
 
 class CheckpointStorage:
@@ -104,3 +109,13 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     def get_write_buffer_size(self) -> int:
         """How many bytes are collected before a write."""
         return self.write_buffer_size if self.write_buffer_size > 0 else self._DEFAULT_WRITE_BUFFER_SIZE
+
+
+class CustomCheckpointStorage(CheckpointStorage):
+    """In PyFlink it wraps a storage written in Java; Flott has no such thing and refuses to make one."""
+
+    def __init__(self, j_custom_checkpoint_storage: object = None):
+        raise ProgramError(
+            f"CustomCheckpointStorage({j_custom_checkpoint_storage!r}) names a Java object, which Flott does not run."
+            " Use FileSystemCheckpointStorage(directory)."
+        )

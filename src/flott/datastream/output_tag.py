@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
+from flott._absent import no_java_object
+from flott.common.typeinfo._infer import TypeHint, type_of
 from flott.common.typeinfo._type_information import TypeInformation
 from flott.common.typeinfo._types import Types
+from flott.errors import ProgramError
 
 __all__ = ["OutputTag"]
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultedTypeVar  # known to type checkers, needed by nobody else
 
-class OutputTag:
-    """The name of a side output, and optionally the type of its records.
+    T = DefaultedTypeVar("T", default=Any)
+else:
+    T = TypeVar("T")
+
+
+class OutputTag(Generic[T]):
+    """The name of a side output, and optionally the type of its records: one of ``Types``, or a type hint.
 
     A process function yields a pair of a tag and a value to send the value there::
 
-        late = OutputTag("late", Types.STRING())
+        late = OutputTag("late", str)
         ...
         yield late, value                       # in process_element
         ...
         stream.get_side_output(late).print()
 
     Two tags of the same id are the same tag. Without a type, records are pickled; a list of types means a row of them.
+    The type is enforced where the side output is read: the tag given to ``get_side_output`` declares it.
     """
 
     __slots__ = ("tag_id", "type_info")
@@ -34,17 +44,18 @@ class OutputTag:
     tag_id: str
     type_info: TypeInformation | None
 
-    def __init__(self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None):
+    get_java_output_tag = no_java_object("get_java_output_tag")
+
+    @overload
+    def __init__(self, tag_id: str, type_info: type[T]) -> None: ...
+
+    @overload
+    def __init__(self: OutputTag[Any], tag_id: str, type_info: TypeHint | list[Any] | None = None) -> None: ...
+
+    def __init__(self, tag_id: str, type_info: TypeHint | list[Any] | None = None) -> None:
         if not tag_id or not isinstance(tag_id, str):
             raise ValueError(f"The id of an OutputTag is a text of at least one character, found {tag_id!r}.")
-        if isinstance(type_info, list):
-            type_info = Types.ROW(type_info)
-        if type_info is not None and not isinstance(type_info, TypeInformation):
-            raise TypeError(
-                f"The type of OutputTag {tag_id!r} must be one of flott.common.Types, a list of them or None, "
-                f"found {type_info!r}."
-            )
-        self.__setstate__((tag_id, type_info))
+        self.__setstate__((tag_id, _declared(tag_id, type_info)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"OutputTag is immutable: cannot set {name!r}.")
@@ -66,3 +77,12 @@ class OutputTag:
     def __repr__(self) -> str:
         typed = "" if self.type_info is None else f", {self.type_info!r}"
         return f"OutputTag({self.tag_id!r}{typed})"
+
+
+def _declared(tag_id: str, type_info: TypeHint | list[Any] | None) -> TypeInformation | None:
+    try:
+        if isinstance(type_info, list):
+            return Types.ROW(type_info)
+        return None if type_info is None else type_of(type_info)
+    except ProgramError as error:
+        raise TypeError(f"The type of OutputTag {tag_id!r} is not one: {error}") from None

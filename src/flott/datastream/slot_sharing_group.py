@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flott._absent import no_java_object
 from flott.errors import ConfigurationError
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
@@ -26,6 +27,8 @@ class MemorySize:
     """
 
     bytes_size: int
+
+    get_java_memory_size = no_java_object("get_java_memory_size")
 
     def __post_init__(self) -> None:
         if self.bytes_size < 0:
@@ -73,6 +76,8 @@ class SlotSharingGroup:
     task_off_heap_memory: MemorySize | None = None
     managed_memory: MemorySize | None = None
     external_resources: tuple[tuple[str, float], ...] = ()  #: pairs sorted by name, so that equal groups compare equal
+
+    get_java_slot_sharing_group = no_java_object("get_java_slot_sharing_group")
 
     def get_name(self) -> str:
         return self.name

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NoReturn
 
-from flott.errors import ConfigurationError
+from flott.errors import ConfigurationError, ProgramError
 
-__all__ = ["StateBackend", "HashMapStateBackend", "EmbeddedRocksDBStateBackend", "PredefinedOptions"]
+__all__ = [
+    "StateBackend",
+    "HashMapStateBackend",
+    "EmbeddedRocksDBStateBackend",
+    "CustomStateBackend",
+    "PredefinedOptions",
+]
 
 
 class StateBackend:
@@ -67,6 +74,16 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def get_predefined_options(self) -> PredefinedOptions:
         return self._predefined_options
 
+    def set_options(self, options_factory_class_name: str) -> NoReturn:
+        """Refused: an options factory is a Java class."""
+        raise ProgramError(
+            f"set_options({options_factory_class_name!r}) names a Java class, which Flott does not run. Use"
+            " set_predefined_options()."
+        )
+
+    def get_options(self) -> None:
+        """None: an options factory is a Java class."""
+
     def get_number_of_transfer_threads(self) -> int:
         return self._number_of_transfer_threads
 
@@ -84,3 +101,13 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def __repr__(self) -> str:
         return f"EmbeddedRocksDBStateBackend(enable_incremental_checkpointing={self._incremental})"
+
+
+class CustomStateBackend(StateBackend):
+    """In PyFlink it wraps a state backend written in Java; Flott has no such thing and refuses to make one."""
+
+    def __init__(self, j_custom_state_backend: object = None):
+        raise ProgramError(
+            f"CustomStateBackend({j_custom_state_backend!r}) names a Java object, which Flott does not run. Use"
+            " HashMapStateBackend(), or leave the state backend out."
+        )

@@ -17,11 +17,11 @@ from flott.common.execution_config import ExecutionConfig
 from flott.common.job_client import JobClient
 from flott.common.job_execution_result import JobExecutionResult
 from flott.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from flott.common.typeinfo._type_information import TypeInformation
+from flott.common.typeinfo._infer import TypeHint
 from flott.common.typeinfo._types import Types
 from flott.common.watermark_strategy import WatermarkStrategy
 from flott.datastream._data_stream import DataStream, check_strategy, check_type
-from flott.datastream._ignored_settings import IgnoredSettings, without_effect
+from flott.datastream._ignored_settings import IgnoredSettings
 from flott.datastream._step_settings import check_max_parallelism, check_parallelism
 from flott.datastream.checkpoint_config import CheckpointConfig
 from flott.datastream.checkpointing_mode import CheckpointingMode
@@ -66,7 +66,6 @@ class StreamExecutionEnvironment(IgnoredSettings):
         self._restart_strategy: RestartStrategyConfiguration = RestartStrategies.fall_back_restart()
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._default_local_parallelism = _number_of_cores()
-        _mention_runtime_mode(self._configuration)
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -82,7 +81,6 @@ class StreamExecutionEnvironment(IgnoredSettings):
     def configure(self, configuration: Configuration) -> None:
         """Take over every option that is set in the configuration; the others stay as they are."""
         self._configuration.add_all(configuration)
-        _mention_runtime_mode(configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """Into how many subtasks an operator is divided that does not say so itself; -1: one for each core."""
@@ -116,9 +114,13 @@ class StreamExecutionEnvironment(IgnoredSettings):
         self._default_local_parallelism = parallelism
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Whether results are refined continually or given once. This release runs everything as a stream."""
+        """Whether results are refined continually, or given once at the end of bounded input."""
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise ProgramError(
+                f"set_runtime_mode() takes a RuntimeExecutionMode, such as RuntimeExecutionMode.BATCH, found"
+                f" {execution_mode!r}."
+            )
         self._configuration.set(options.RUNTIME_MODE, execution_mode.name)
-        _mention_runtime_mode(self._configuration)
         return self
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
@@ -225,7 +227,7 @@ class StreamExecutionEnvironment(IgnoredSettings):
         source: Source[T],
         watermark_strategy: WatermarkStrategy,
         source_name: str,
-        type_info: TypeInformation | None = None,
+        type_info: TypeHint | None = None,
     ) -> DataStream[T]:
         """The records of a source."""
         _check_source(source, "from_source")
@@ -235,13 +237,13 @@ class StreamExecutionEnvironment(IgnoredSettings):
         return DataStream(self, made.id, type_info)
 
     def add_source(
-        self, source_func: Source[T], source_name: str = "Custom Source", type_info: TypeInformation | None = None
+        self, source_func: Source[T], source_name: str = "Custom Source", type_info: TypeHint | None = None
     ) -> DataStream[T]:
         """The records of a source, without watermarks. Flink's older form of :meth:`from_source`."""
         _check_source(source_func, "add_source")
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
-    def from_collection(self, collection: Iterable[T], type_info: TypeInformation | None = None) -> DataStream[T]:
+    def from_collection(self, collection: Iterable[T], type_info: TypeHint | None = None) -> DataStream[T]:
         """The given elements, in order. With a declared type they are brought to it when the job runs."""
         try:
             elements = tuple(collection)
@@ -258,7 +260,7 @@ class StreamExecutionEnvironment(IgnoredSettings):
         source: Source[str] = FileSource.for_record_stream_format(format_, file_path).build()
         return self.add_source(source, "Text File Source", Types.STRING())
 
-    def create_input(self, input_format: object, type_info: TypeInformation | None = None) -> NoReturn:
+    def create_input(self, input_format: object, type_info: TypeHint | None = None) -> NoReturn:
         """Refused: input formats are Java classes."""
         raise ProgramError(
             f"create_input() found {input_format!r}; in PyFlink an InputFormat wraps a Java object, which Flott does"
@@ -317,6 +319,7 @@ class StreamExecutionEnvironment(IgnoredSettings):
             max_parallelism=max_parallelism,
             chaining_enabled=self.is_chaining_enabled(),
             auto_generated_uids=read(configuration, options.AUTO_GENERATE_UIDS),
+            runtime_mode=read(configuration, options.RUNTIME_MODE),
         )
 
 
@@ -331,15 +334,6 @@ def _check_source(source: Source[Any], method: str) -> None:
         raise ProgramError(
             f"{method}() takes a Source, found {source!r} of type {type(source).__name__}. Use one of"
             " flott.datastream.connectors, or from_collection() for a list."
-        )
-
-
-def _mention_runtime_mode(configuration: Configuration) -> None:
-    mode = options.read(configuration, options.RUNTIME_MODE)
-    if mode != RuntimeExecutionMode.STREAMING.name:
-        without_effect(
-            f"{options.RUNTIME_MODE.key} = {mode}",
-            "this release runs bounded input as a stream that ends, so intermediate results are emitted too",
         )
 
 

@@ -30,7 +30,7 @@ def chain(graph: StreamGraph) -> JobGraph:
     vertices = tuple(JobVertex(VertexId(operators[0].id), tuple(operators)) for operators in chains)
     between = [edge for node in graph.nodes if node.id not in fused for edge in graph.edges_into(node.id)]
     edges = tuple(_job_edge(index, edge, place, vertices) for index, edge in enumerate(between))
-    return JobGraph(graph.job_name, vertices, edges)
+    return JobGraph(graph.job_name, vertices, edges, graph.batch)
 
 
 def may_fuse(graph: StreamGraph, edge: StreamEdge) -> bool:

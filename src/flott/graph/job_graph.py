@@ -87,6 +87,7 @@ class JobGraph:
     name: str
     vertices: tuple[JobVertex, ...]
     edges: tuple[JobEdge, ...]
+    batch: bool = False  #: one epoch reads all input; keyed operators see one key after the other
 
     @cached_property
     def _by_id(self) -> dict[VertexId, JobVertex]:

@@ -22,6 +22,7 @@ class Partitioning:
 class Forward(Partitioning):
     """Subtask i to subtask i; both sides have the same parallelism."""
 
+    asked_by: str = "forward()"  #: the call that wants it, for errors
     label = "FORWARD"
     pointwise = True
 

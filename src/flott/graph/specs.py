@@ -27,6 +27,8 @@ class KeySpec:
 
     selector: Callable[[Any], Any]  #: a KeySelector object or a plain callable
     key_type: TypeInformation | None = None
+    #: reinterpret_as_keyed_stream(): records are said to be in the subtask of their key already, and are not moved.
+    in_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class AsyncSpec(OperatorSpec):
     function: Any
     timeout_ms: int  #: 0: none
     capacity: int
-    retry: AsyncRetryStrategy
+    retry: AsyncRetryStrategy[Any]
     ordered: bool
 
 
@@ -136,6 +138,7 @@ class AggregateFold:
     """A window keeps one accumulator of an AggregateFunction."""
 
     function: Any
+    accumulator_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class StreamNode:
     max_parallelism: int
     keys: tuple[KeySpec | None, ...] = ()
     output_type: TypeInformation | None = None
+    side_types: tuple[tuple[str, TypeInformation], ...] = ()  #: of the side outputs, by tag, where one is declared
     uid: str | None = None
     uid_hash: str | None = None
     description: str | None = None
@@ -70,6 +71,7 @@ class StreamGraph:
     nodes: tuple[StreamNode, ...]
     edges: tuple[StreamEdge, ...]
     chaining_enabled: bool = True
+    batch: bool = False  #: all input is read in one go and only final results are given
 
     @cached_property
     def _by_id(self) -> dict[NodeId, StreamNode]:

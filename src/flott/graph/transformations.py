@@ -58,6 +58,7 @@ class SideOutput:
     """A virtual step: the records its input emits under a tag."""
 
     tag_id: str
+    type_info: TypeInformation | None = None  #: what the tag declares
 
 
 Step = Operation | Partition | Union | SideOutput
@@ -80,6 +81,7 @@ class Transformation:
     max_parallelism: int | None = None
     slot_sharing_group: str | None = None
     chaining: Chaining = Chaining.ALWAYS
+    implicit: bool = False  #: the API added it behind a call that means more: it has no state and needs no uid
 
     @property
     def is_sink(self) -> bool:
@@ -114,6 +116,16 @@ class Program:
         """Start over after a job: its sinks are gone, its streams remain, so that the next job can build on them."""
         for ident in [t.id for t in self if t.is_sink]:
             self.discard(ident)
+
+    def leading_to(self, ident: TransformationId) -> Program:
+        """A program of its own with nothing but a transformation and what it is made from."""
+        wanted, pending = set(), [ident]
+        while pending:
+            current = pending.pop()
+            if current not in wanted:
+                wanted.add(current)
+                pending.extend(self._steps[current].inputs)
+        return Program({t.id: t for t in self if t.id in wanted}, self._made)
 
     def __getitem__(self, ident: TransformationId) -> Transformation:
         return self._steps[ident]

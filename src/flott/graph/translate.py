@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from flott.errors import ProgramError
 from flott.graph.partitioning import Forward, Hash, Partitioning, Rebalance
@@ -20,6 +21,9 @@ from flott.graph.transformations import (
     Union,
 )
 
+if TYPE_CHECKING:
+    from flott.common.typeinfo import TypeInformation
+
 
 @dataclass(frozen=True)
 class Defaults:
@@ -30,6 +34,7 @@ class Defaults:
     max_parallelism: int
     chaining_enabled: bool = True
     auto_generated_uids: bool = True  #: whether an operator may go without a uid
+    runtime_mode: str = "STREAMING"  #: the name of a RuntimeExecutionMode
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,12 @@ def translate(program: Program, defaults: Defaults) -> StreamGraph:
     steps = [t for t in program if t.id in reachable]
     producers = _producers(steps)
     groups = _slot_sharing_groups(steps, producers)
-    nodes = tuple(_node(t, t.step, groups[t.id], defaults) for t in steps if isinstance(t.step, Operation))
+    side_types = _side_types(steps, producers)
+    nodes = tuple(
+        _node(t, t.step, groups[t.id], side_types.get(t.id, {}), defaults)
+        for t in steps
+        if isinstance(t.step, Operation)
+    )
     by_id = {node.id: node for node in nodes}
     edges = tuple(
         _edge(by_id[NodeId(up.node)], by_id[NodeId(t.id)], index, up)
@@ -62,8 +72,8 @@ def translate(program: Program, defaults: Defaults) -> StreamGraph:
     )
     _refuse_duplicate_uids(nodes)
     if not defaults.auto_generated_uids:
-        _refuse_missing_uids(nodes)
-    return StreamGraph(defaults.job_name, nodes, edges, defaults.chaining_enabled)
+        _refuse_missing_uids([by_id[NodeId(t.id)] for t in steps if isinstance(t.step, Operation) and not t.implicit])
+    return StreamGraph(defaults.job_name, nodes, edges, defaults.chaining_enabled, _is_batch(nodes, defaults))
 
 
 def _reachable_from_sinks(program: Program) -> set[TransformationId]:
@@ -95,7 +105,7 @@ def _producers(steps: Iterable[Transformation]) -> _Producers:
                 behind[t.id] = inputs
             case Partition(partitioning):
                 behind[t.id] = tuple(replace(up, partitioning=partitioning) for up in inputs)
-            case SideOutput(tag_id):
+            case SideOutput(tag_id, _):
                 behind[t.id] = tuple(replace(up, side_tag=tag_id) for up in inputs)
     return behind
 
@@ -110,7 +120,26 @@ def _slot_sharing_groups(steps: Iterable[Transformation], producers: _Producers)
     return groups
 
 
-def _node(t: Transformation, operation: Operation, group: str, defaults: Defaults) -> StreamNode:
+def _side_types(
+    steps: Iterable[Transformation], producers: _Producers
+) -> Mapping[TransformationId, Mapping[str, TypeInformation]]:
+    """The types that tags declare, for the operators that emit under them. As in Flink, a tag has one type."""
+    types: dict[TransformationId, dict[str, TypeInformation]] = {}
+    for t in steps:
+        if isinstance(t.step, SideOutput) and t.step.type_info is not None:
+            for up in producers[t.id]:
+                declared = types.setdefault(up.node, {}).setdefault(t.step.tag_id, t.step.type_info)
+                if declared != t.step.type_info:
+                    raise ProgramError(
+                        f"The side output {t.step.tag_id!r} was asked for with the type {declared!r} and, at"
+                        f" {t.source_line}, with {t.step.type_info!r}. Make one OutputTag and use it in both places."
+                    )
+    return types
+
+
+def _node(
+    t: Transformation, operation: Operation, group: str, side_types: Mapping[str, TypeInformation], defaults: Defaults
+) -> StreamNode:
     max_parallelism = t.max_parallelism or defaults.max_parallelism
     parallelism = t.parallelism or _preferred_parallelism(operation) or min(defaults.parallelism, max_parallelism)
     if parallelism > max_parallelism:
@@ -127,6 +156,7 @@ def _node(t: Transformation, operation: Operation, group: str, defaults: Default
         max_parallelism=max_parallelism,
         keys=operation.keys,
         output_type=operation.output_type,
+        side_types=tuple(side_types.items()),
         uid=t.uid,
         uid_hash=t.uid_hash,
         description=t.description,
@@ -146,16 +176,40 @@ def _edge(source: StreamNode, target: StreamNode, index: int, up: _Upstream) -> 
         partitioning = Forward() if source.parallelism == target.parallelism else Rebalance()
     if isinstance(partitioning, Forward) and source.parallelism != target.parallelism:
         raise ProgramError(
-            f"forward() between {source.name!r} (parallelism {source.parallelism}) and {target.name!r} (parallelism"
-            f" {target.parallelism}; {target.source_line}) needs equal parallelism. Use rebalance() or rescale(), or"
-            " set the same parallelism on both."
+            f"{partitioning.asked_by} between {source.name!r} (parallelism {source.parallelism}) and {target.name!r}"
+            f" (parallelism {target.parallelism}; {target.source_line}) needs equal parallelism. Set the same"
+            f" parallelism on both, or use {'key_by()' if _in_place(target, index) else 'rebalance() or rescale()'}."
         )
-    if target.keys and target.keys[index] is not None and not isinstance(partitioning, Hash):
+    if _is_keyed(target, index) and not (isinstance(partitioning, Hash) or _in_place(target, index)):
         raise ProgramError(
             f"Operator {target.name!r} ({target.source_line}) is keyed, but its input was redistributed by"
             f" {partitioning.label} after key_by(). Call key_by() last."
         )
     return StreamEdge(source.id, target.id, index, partitioning, up.side_tag)
+
+
+def _is_keyed(target: StreamNode, index: int) -> bool:
+    return bool(target.keys) and target.keys[index] is not None
+
+
+def _in_place(target: StreamNode, index: int) -> bool:
+    """Whether an input is keyed without being moved."""
+    key = target.keys[index] if target.keys else None
+    return key is not None and key.in_place
+
+
+def _is_batch(nodes: tuple[StreamNode, ...], defaults: Defaults) -> bool:
+    """Whether the program runs as a batch: asked for, or chosen because all of its sources are bounded."""
+    if defaults.runtime_mode == "STREAMING":
+        return False
+    endless = [n for n in nodes if isinstance(n.spec, SourceSpec) and n.spec.source.boundedness.name != "BOUNDED"]
+    if endless and defaults.runtime_mode == "BATCH":
+        listed = ", ".join(f"{node.name!r} ({node.source_line})" for node in endless)
+        raise ProgramError(
+            f"A program in BATCH mode ends, and so must its sources; unbounded: {listed}. Bound them, or set"
+            " execution.runtime-mode to STREAMING, or to AUTOMATIC to have it chosen by the sources."
+        )
+    return not endless
 
 
 def _refuse_duplicate_uids(nodes: tuple[StreamNode, ...]) -> None:
@@ -171,7 +225,7 @@ def _refuse_duplicate_uids(nodes: tuple[StreamNode, ...]) -> None:
         seen[node.uid] = node
 
 
-def _refuse_missing_uids(nodes: tuple[StreamNode, ...]) -> None:
+def _refuse_missing_uids(nodes: Iterable[StreamNode]) -> None:
     missing = [node for node in nodes if node.uid is None and node.uid_hash is None]
     if missing:
         listed = ", ".join(f"{node.name!r} ({node.source_line})" for node in missing)

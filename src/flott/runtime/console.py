@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -16,10 +17,15 @@ from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MAX_WATERMARK
 from flott.graph.job_graph import JobGraph
 from flott.runtime.clock import Clock
+from flott.runtime.epoch.runner import TaskProgress
+from flott.runtime.jobmanager import ledger
 from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
 
 #: The rate shown is over this many seconds.
 RATE_WINDOW_SECONDS = 5.0
+#: An epoch that takes longer shows how many of its tasks are done; asked for so often at most.
+LONG_EPOCH_SECONDS = 3.0
+PROGRESS_INTERVAL_SECONDS = 1.0
 
 
 def listener_of(configuration: Configuration, graph: JobGraph, clock: Clock) -> JobListener:
@@ -49,15 +55,22 @@ class _Totals(JobListener):
         self.epochs = 0
         self.restarts = 0
         self.last: EpochStatistics | None = None
+        self.ledger: ledger.Entries = {}
         self._recent: deque[tuple[float, int]] = deque()
+        self._running: RunningEpoch | None = None
+
+    def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
+        self._running = RunningEpoch(epoch, self.clock, progress)
 
     def add(self, statistics: EpochStatistics) -> None:
         """Take an epoch into account."""
         now = self.clock.monotonic()
         self.records += statistics.records_in
+        self.ledger = ledger.add(self.ledger, statistics.ledger)
         self.written += statistics.records_out
         self.epochs += 1
         self.last = statistics
+        self._running = None
         self._recent.append((now, statistics.records_in))
         while self._recent and now - self._recent[0][0] > RATE_WINDOW_SECONDS:
             self._recent.popleft()
@@ -70,8 +83,9 @@ class _Totals(JobListener):
     def line(self) -> str:
         """The state of the job in one line."""
         last = self.last
+        running = self._running.text() if self._running is not None else None
         if last is None:
-            return f"{self.name}  starting"
+            return f"{self.name}  {running or 'starting'}"
         age = max(0.0, (self.clock.now_ms() - last.completed_at_ms) / 1000)
         parts = [
             self.name,
@@ -81,6 +95,8 @@ class _Totals(JobListener):
             f"watermark {watermark_text(last)}",
             f"checkpoint {age:.1f} s ago, state {size_text(last.state_bytes)}",
         ]
+        if running:
+            parts.insert(1, running)
         if self.restarts:
             parts.append(f"{self.restarts} restarts")
         return "  ·  ".join(parts)
@@ -93,6 +109,31 @@ class _Totals(JobListener):
             f" ({self.records / max(seconds, 0.001):,.0f}/s), {self.written:,} written, {self.epochs} epochs,"
             f" {self.restarts} restarts"
         )
+
+    def late_lines(self) -> list[str]:
+        """A line for each operator that refused records for being late."""
+        return [ledger.describe(entry) for entry in self.ledger.values() if entry.refused]
+
+
+class RunningEpoch:
+    """What is said about an epoch that is not complete yet."""
+
+    def __init__(self, epoch: int, clock: Clock, progress: Callable[[], TaskProgress | None]):
+        self._epoch = epoch
+        self._clock = clock
+        self._progress = progress
+        self._started = self._asked = clock.monotonic()
+        self._known: TaskProgress | None = None
+
+    def text(self) -> str | None:
+        """How far it is; None while it is as short as any."""
+        now = self._clock.monotonic()
+        if now - self._started < LONG_EPOCH_SECONDS:
+            return None
+        if now - self._asked >= PROGRESS_INTERVAL_SECONDS:
+            self._asked, self._known = now, self._progress()
+        tasks = f", {self._known.done} of {self._known.total} tasks done" if self._known is not None else ""
+        return f"epoch {self._epoch} running for {now - self._started:,.0f} s{tasks}"
 
 
 class LogDisplay(_Totals):
@@ -115,8 +156,11 @@ class LogDisplay(_Totals):
         self._say(f"{self.name}: restart {self.restarts} in {delay_ms} ms, because an epoch failed:\n{_indent(card)}")
 
     def on_status(self, status: JobStatus, reason: str = "") -> None:
-        if status.is_terminal_state() and self._every is not None:
-            self._say(self.summary(status))
+        if status.is_terminal_state():
+            if self._every is not None:
+                self._say(self.summary(status))
+            for line in self.late_lines():
+                self._say(line)
 
     def _say(self, text: str) -> None:
         stamp = datetime.fromtimestamp(self.clock.now_ms() / 1000).strftime("%H:%M:%S")
@@ -144,6 +188,8 @@ class LiveDisplay(_Totals):
                 self._live.stop()
                 self._live = None
             self._console.print(Text(self.summary(status), style="bold"))
+            for line in self.late_lines():
+                self._console.print(Text(line, style="yellow"))
 
     def on_epoch(self, statistics: EpochStatistics) -> None:
         self.add(statistics)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flott.common import _options as options
+from flott.common._watermark_report import WatermarkReport
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
 from flott.common.job_client import JobClient
@@ -36,6 +37,7 @@ from flott.runtime.epoch.redistribute import redistribute
 from flott.runtime.epoch.runner import EpochRunner
 from flott.runtime.jobmanager.job_master import JobMaster, Origin
 from flott.runtime.jobmanager.listener import JobListener
+from flott.runtime.jobmanager.time_report import explain
 from flott.runtime.storage import LocalStorage
 
 log = logging.getLogger("flott.job")
@@ -69,7 +71,7 @@ class Executor:
     def _prepare(self, graph: StreamGraph, configuration: Configuration) -> RunningJob:
         options.validate(configuration)
         job_graph = chain(graph)
-        place = _choose_place(configuration, job_graph, self._target)
+        place = _choose_place(configuration, job_graph)
         try:
             place.store.claim(job_graph.name)
             run_id = uuid.uuid4().hex[:8]
@@ -126,7 +128,7 @@ class JobPlace:
             shutil.rmtree(self.store.storage.root, ignore_errors=True)
 
 
-def _choose_place(configuration: Configuration, graph: JobGraph, target: str) -> JobPlace:
+def _choose_place(configuration: Configuration, graph: JobGraph) -> JobPlace:
     directory = options.read(configuration, options.CHECKPOINT_DIR)
     sync = options.read(configuration, options.STORAGE_SYNC)
     job_id = uuid.uuid4().hex
@@ -136,7 +138,7 @@ def _choose_place(configuration: Configuration, graph: JobGraph, target: str) ->
         origin = Origin(manifest, storage.root)
         _check_restored(manifest.operators, graph)
     if directory is None:
-        _refuse_unshared(configuration, target)
+        _refuse_unshared(configuration)
         if options.read(configuration, options.RECOVER_FROM_LATEST):
             raise ConfigurationError(
                 "execution.state-recovery.from-latest needs to know where: set execution.checkpointing.dir to the"
@@ -171,9 +173,9 @@ def _local(path: str) -> str:
     return path
 
 
-def _refuse_unshared(configuration: Configuration, target: str) -> None:
-    master = configuration.get_string("spark.master", "local[*]")
-    if target == "spark" and not master.startswith("local"):
+def _refuse_unshared(configuration: Configuration) -> None:
+    if options.needs_shared_storage(configuration):
+        master = configuration.get_string("spark.master", "")
         raise ConfigurationError(
             f"With spark.master {master} state must be where all executors can reach it: set"
             " execution.checkpointing.dir to a directory on shared storage."
@@ -228,7 +230,10 @@ class RunningJob:
             self._clean_up(self.master.history.status)
         if status is JobStatus.FINISHED:
             runtime = int((self.clock.monotonic() - started) * 1000)
-            return JobExecutionResult(JobID(self.place.job_id), runtime, dict(self.master.metrics))
+            entries = tuple(self.master.ledger.values())
+            return JobExecutionResult(
+                JobID(self.place.job_id), runtime, self.master.accumulators, entries, dict(self.master.metrics)
+            )
         if status is JobStatus.CANCELED:
             raise JobCancelledError(f"Job {self.master.graph.name!r} was cancelled.")
         raise JobFailedError(f"Job {self.master.graph.name!r} failed.\n\n{self.master.failure}") from None
@@ -282,7 +287,10 @@ class BackgroundJob(JobClient):
         raise ProgramError("Savepoints are not in this version of Flott; checkpoints are taken with every epoch.")
 
     def get_accumulators(self) -> CompletableFuture[dict[str, object]]:
-        return CompletableFuture.completed(dict(self._job.master.metrics))
+        return CompletableFuture.completed(self._job.master.accumulators)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         return self._result
+
+    def explain_watermark(self) -> WatermarkReport:
+        return explain(self._job.master.time_snapshot())

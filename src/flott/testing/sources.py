@@ -38,12 +38,12 @@ class Abort(Mark):
 
 @dataclass(frozen=True)
 class EndOfEpoch(Mark):
-    """An epoch that reads this split ends here at the latest."""
+    """An epoch that reads this split ends here at the latest, unless it reads everything: a batch."""
 
 
 @dataclass(frozen=True)
 class Wait(Mark):
-    """What follows arrives so much later than what came before."""
+    """What follows arrives so much later than what came before. A batch does not wait."""
 
     ms: int
 
@@ -92,11 +92,11 @@ class _ScriptEnumerator(SplitEnumerator):
         open_splits = [name for name, start in self._next.items() if start < len(self._splits[name])]
         share = max(1, request.max_records // max(1, len(open_splits)))
         slices: list[Slice] = []
-        wakes: list[int] = []
+        wakes: dict[str, int] = {}
         for name in open_splits:
-            part = self._slice(name, share, request.now_ms)
+            part = self._rest(name) if request.everything else self._slice(name, share, request.now_ms)
             if isinstance(part, int):
-                wakes.append(part)
+                wakes[name] = part
             elif name not in request.paused:
                 slices.append(part)
         reached = {**self._next, **{part.split: part.stop for part in slices}}
@@ -104,9 +104,20 @@ class _ScriptEnumerator(SplitEnumerator):
         return SlicePlan(
             tuple(slices),
             finished=done and not self._endless,
-            backlog=any(stop < len(self._splits[name]) for name, stop in reached.items()),
-            wake_at_ms=min(wakes, default=None) if not slices else None,
+            backlog=any(self._has_more(name, stop) for name, stop in reached.items()),
+            wake_at_ms=min(wakes.values(), default=None) if not slices else None,
+            waiting=tuple(name for name in self._next if name in wakes or (self._endless and name not in open_splits)),
         )
+
+    def _has_more(self, name: str, position: int) -> bool:
+        """Whether what follows in a script has arrived."""
+        entries = self._splits[name]
+        return position < len(entries) and not isinstance(entries[position], Wait)
+
+    def _rest(self, name: str) -> Slice:
+        entries, start = self._splits[name], self._next[name]
+        records = sum(not isinstance(entry, Mark) for entry in entries[start:])
+        return Slice(name, start, len(entries), records, ends_split=not self._endless)
 
     def _slice(self, name: str, share: int, now_ms: int) -> Slice | int:
         """The next part of a script, or the time at which there will be one."""

@@ -214,12 +214,12 @@ def test_numpy_scalars_and_arrays_become_pythons_own():
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: Types.TUPLE([int]),  # type: ignore[list-item]
+        lambda: Types.TUPLE(["int"]),  # type: ignore[list-item]
         lambda: Types.ROW_NAMED(["a"], [Types.INT(), Types.INT()]),
         lambda: Types.ROW_NAMED(["a", "a"], [Types.INT(), Types.INT()]),
         lambda: Types.PRIMITIVE_ARRAY(Types.STRING()),
         lambda: Types.BASIC_ARRAY(PAIR),
-        lambda: Types.LIST(int),  # type: ignore[arg-type]
+        lambda: Types.LIST(Types.INT),  # type: ignore[arg-type]
     ],
 )
 def test_an_impossible_type_is_refused_when_it_is_made(wrong: Any):

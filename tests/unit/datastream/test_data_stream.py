@@ -20,7 +20,6 @@ from flott.datastream import (
 )
 from flott.datastream.connectors.discard import DiscardSink
 from flott.datastream.connectors.print import PrintSink
-from flott.datastream.state import MapStateDescriptor
 from flott.errors import ProgramError
 from flott.graph.partitioning import Custom, Hash
 from flott.graph.specs import FilterSpec, MapSpec, SinkSpec, TimestampsSpec
@@ -76,8 +75,8 @@ def test_functions_reach_their_specs(env: StreamExecutionEnvironment) -> None:
         (lambda stream: stream.key_by(None), r"key_by\(\) needs a KeySelector"),
         (lambda stream: stream.key_by(True), r"key_by\(\) needs a KeySelector"),
         (lambda stream: stream.partition_custom(lambda key: 0, str), r"partition_custom\(\) calls the function with 2"),
-        (lambda stream: stream.map(str, output_type=str), r"one of flott.common.Types"),
-        (lambda stream: stream.key_by(str, key_type=str), r"one of flott.common.Types"),
+        (lambda stream: stream.map(str, output_type="str"), r"Map: A type is one of flott.common.Types"),
+        (lambda stream: stream.key_by(str, key_type=Types.LONG), r"key_by: A type is one of flott.common.Types"),
         (lambda stream: stream.assign_timestamps_and_watermarks(None), "takes a WatermarkStrategy"),
         (lambda stream: stream.get_side_output("late"), "takes an OutputTag"),
         (lambda stream: stream.union([stream]), r"union\(\) takes streams, found \["),
@@ -86,7 +85,7 @@ def test_functions_reach_their_specs(env: StreamExecutionEnvironment) -> None:
         (lambda stream: stream.add_sink(SinkFunction()), "wrap Java objects"),
         (lambda stream: stream.project(), r"project\(\) takes the positions"),
         (lambda stream: stream.project(-1), r"project\(\) takes the positions"),
-        (lambda stream: stream.broadcast(MapStateDescriptor("rules")), "not in this release"),
+        (lambda stream: stream.broadcast("rules"), r"broadcast\(\) takes descriptors .* found 'rules'"),
         (lambda stream: stream.execute_and_collect(limit=0), "at least 1, found 0"),
     ],
 )
@@ -122,7 +121,7 @@ def test_declared_types_reach_the_operators_and_are_kept_by_what_cannot_change_t
 
 
 def test_an_undeclared_type_is_any_picklable_object(env: StreamExecutionEnvironment) -> None:
-    assert env.from_collection([1], Types.LONG()).map(str).get_type() == Types.PICKLED_BYTE_ARRAY()
+    assert env.from_collection([1], Types.LONG()).map(lambda n: n).get_type() == Types.PICKLED_BYTE_ARRAY()
 
 
 def test_a_side_output_has_the_type_of_its_tag(env: StreamExecutionEnvironment) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from flott import execution
+from flott.common._watermark_report import WatermarkReport
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
 from flott.common.job_client import JobClient
@@ -85,6 +86,9 @@ class ScriptedJob(JobClient):
         raise NotImplementedError
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+        raise NotImplementedError
+
+    def explain_watermark(self) -> WatermarkReport:
         raise NotImplementedError
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:

@@ -192,8 +192,6 @@ def test_what_cannot_be_set_is_refused() -> None:
         lambda env: env.add_jars("file:///a.jar"),
         lambda env: env.add_classpaths("file:///a"),
         lambda env: env.register_cached_file("/f", "f"),
-        lambda env: env.set_runtime_mode(RuntimeExecutionMode.BATCH),
-        lambda env: env.configure(Configuration.of({"execution.runtime-mode": "BATCH"})),
     ],
 )
 def test_what_has_no_effect_is_accepted_with_one_line(
@@ -204,11 +202,6 @@ def test_what_has_no_effect_is_accepted_with_one_line(
         call(env)
     assert [record.name for record in caplog.records] == ["flott.porting"]
     assert "has no effect in Flott" in caplog.text
-
-
-def test_streaming_mode_is_what_happens_anyway(caplog: pytest.LogCaptureFixture) -> None:
-    env_of().set_runtime_mode(RuntimeExecutionMode.STREAMING)
-    assert caplog.records == []
 
 
 # ---- sources ---------------------------------------------------------------------------------------------------------

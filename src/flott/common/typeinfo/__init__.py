@@ -17,8 +17,16 @@ from flott.common.typeinfo._collections import (
     MapTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
+    VariadicTupleTypeInfo,
 )
 from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
+from flott.common.typeinfo._infer import TypeHint
+from flott.common.typeinfo._records import (
+    DataclassTypeInfo,
+    NamedTupleTypeInfo,
+    RecordTypeInfo,
+    TypedDictTypeInfo,
+)
 from flott.common.typeinfo._type_information import TypeInformation
 from flott.common.typeinfo._types import Types
 
@@ -26,19 +34,25 @@ __all__ = [
     "BasicArrayTypeInfo",
     "BasicType",
     "BasicTypeInfo",
+    "DataclassTypeInfo",
     "DateTypeInfo",
     "ExternalTypeInfo",
     "ListTypeInfo",
     "LocalTimeTypeInfo",
     "MapTypeInfo",
+    "NamedTupleTypeInfo",
     "ObjectArrayTypeInfo",
     "PickledBytesTypeInfo",
     "PrimitiveArrayTypeInfo",
+    "RecordTypeInfo",
     "RowTypeInfo",
     "SqlTimeTypeInfo",
     "TimeTypeInfo",
     "TimestampTypeInfo",
     "TupleTypeInfo",
+    "TypeHint",
     "TypeInformation",
+    "TypedDictTypeInfo",
     "Types",
+    "VariadicTupleTypeInfo",
 ]

@@ -97,6 +97,24 @@ class ObjectArrayTypeInfo(ListTypeInfo):
     """A list of values of any one type."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class VariadicTupleTypeInfo(ListTypeInfo):
+    """A tuple of any length whose elements are of one type: ``tuple[int, ...]``. A list becomes one."""
+
+    def _python_type(self) -> type:
+        return tuple
+
+    def _admit_contents(self, value: Any) -> Any:
+        if self._contents_match((value,)):
+            return value
+        return tuple(ListTypeInfo._admit_contents(self, value))
+
+    def _convert_one(self, value: Any) -> Any:
+        if isinstance(value, (list, array)):
+            return self._admit_contents(tuple(value))
+        raise Rejected(value, self)
+
+
 def _require(info: ListTypeInfo, allowed: frozenset[BasicType]) -> None:
     element = info.elem_type
     if not isinstance(element, BasicTypeInfo) or element._basic_type not in allowed:

@@ -15,6 +15,7 @@ from operator import is_
 from types import NoneType
 from typing import Any
 
+from flott._absent import no_java_object
 from flott.errors import TypeMismatchError
 
 _shortened = reprlib.Repr()
@@ -37,6 +38,20 @@ class TypeInformation:
     """The type of the records of a stream or of a state. Made by the factories in ``Types``."""
 
     __slots__ = ()
+
+    get_java_type_info = no_java_object("get_java_type_info")
+
+    def need_conversion(self) -> bool:
+        """Never: records are Python objects all the way, and there is no other form to convert them to."""
+        return False
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """The object itself."""
+        return obj
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """The object itself."""
+        return obj
 
     def conform(self, values: list[Any]) -> list[Any]:
         """The batch with every record of this type: ``values`` itself if nothing had to be converted.

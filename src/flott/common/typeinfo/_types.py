@@ -13,17 +13,27 @@ from flott.common.typeinfo._collections import (
     PrimitiveArrayTypeInfo,
 )
 from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
+from flott.common.typeinfo._infer import TypeHint, type_of
 from flott.common.typeinfo._type_information import TypeInformation
 
 
 class Types:
-    """Factories of types.
+    """Factories of types. Where one takes another type, a type hint does as well: ``Types.LIST(str)``.
 
     >>> Types.TUPLE([Types.STRING(), Types.INT()])
     TupleTypeInfo(String, Integer)
     >>> Types.TUPLE([Types.STRING(), Types.DOUBLE()]).conform([("a", 1)])
     [('a', 1.0)]
     """
+
+    @staticmethod
+    def of(hint: object) -> TypeInformation:
+        """The type that a Python type hint stands for. Only in Flott.
+
+        >>> Types.of(tuple[str, list[float]])
+        TupleTypeInfo(String, ListTypeInfo<Double>)
+        """
+        return type_of(hint)
 
     @staticmethod
     def STRING() -> TypeInformation:
@@ -106,41 +116,41 @@ class Types:
         return PickledBytesTypeInfo()
 
     @staticmethod
-    def ROW(field_types: Iterable[TypeInformation]) -> RowTypeInfo:
+    def ROW(field_types: Iterable[TypeHint]) -> RowTypeInfo:
         """Row with fields of these types"""
-        return RowTypeInfo(field_types)
+        return RowTypeInfo(map(type_of, field_types))
 
     @staticmethod
-    def ROW_NAMED(field_names: Iterable[str], field_types: Iterable[TypeInformation]) -> RowTypeInfo:
+    def ROW_NAMED(field_names: Iterable[str], field_types: Iterable[TypeHint]) -> RowTypeInfo:
         """Row with fields of these names and types"""
-        return RowTypeInfo(field_types, field_names)
+        return RowTypeInfo(map(type_of, field_types), field_names)
 
     @staticmethod
-    def TUPLE(field_types: Iterable[TypeInformation]) -> TupleTypeInfo:
+    def TUPLE(field_types: Iterable[TypeHint]) -> TupleTypeInfo:
         """tuple with fields of these types"""
-        return TupleTypeInfo(field_types)
+        return TupleTypeInfo(map(type_of, field_types))
 
     @staticmethod
-    def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
+    def PRIMITIVE_ARRAY(element_type: TypeHint) -> TypeInformation:
         """list of numbers, booleans or characters; bytes if the elements are ``Types.BYTE()``"""
-        return PrimitiveArrayTypeInfo(element_type)
+        return PrimitiveArrayTypeInfo(type_of(element_type))
 
     @staticmethod
-    def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
+    def BASIC_ARRAY(element_type: TypeHint) -> TypeInformation:
         """list of basic values"""
-        return BasicArrayTypeInfo(element_type)
+        return BasicArrayTypeInfo(type_of(element_type))
 
     @staticmethod
-    def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
+    def OBJECT_ARRAY(element_type: TypeHint) -> TypeInformation:
         """list of values of any one type"""
-        return ObjectArrayTypeInfo(element_type)
+        return ObjectArrayTypeInfo(type_of(element_type))
 
     @staticmethod
-    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
+    def MAP(key_type_info: TypeHint, value_type_info: TypeHint) -> TypeInformation:
         """dict"""
-        return MapTypeInfo(key_type_info, value_type_info)
+        return MapTypeInfo(type_of(key_type_info), type_of(value_type_info))
 
     @staticmethod
-    def LIST(element_type_info: TypeInformation) -> TypeInformation:
+    def LIST(element_type_info: TypeHint) -> TypeInformation:
         """list"""
-        return ListTypeInfo(element_type_info)
+        return ListTypeInfo(type_of(element_type_info))

@@ -21,6 +21,8 @@ from enum import Enum
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from flott._absent import no_java_object
+
 T = TypeVar("T")
 
 #: A JSON value. (Spelled ``Any`` because a recursive alias would burden every connector with casts.)
@@ -69,8 +71,11 @@ class SliceRequest:
     max_records: int  #: plan about this many records at most; the job has measured what it can do
     parallelism: int  #: how many subtasks will read
     now_ms: int  #: the epoch's clock; enumerators read no other
-    #: Splits that must not be read in this epoch, because event time would run too far ahead of other sources.
+    #: Splits that must not be read in this epoch, because event time would run too far ahead of other splits.
     paused: frozenset[str] = frozenset()
+    #: A batch job reads everything in one epoch: plan all that is left, however much it is and whenever it would have
+    #: been due. The answer must be ``finished``.
+    everything: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,9 @@ class SlicePlan:
     finished: bool = False  #: after these slices there will never be another: the source has ended
     backlog: bool = False  #: more input is waiting already
     wake_at_ms: int | None = None  #: there may be more input at this time; ``None``: ask again at the poll interval
+    #: Splits that are open but have nothing to read at present. One of which nothing was ever read holds event time
+    #: back all the same, until it is idle, if it is named here.
+    waiting: tuple[str, ...] = ()
 
 
 class SplitEnumerator(ABC):
@@ -184,6 +192,8 @@ class Source(ABC, Generic[T]):
     >>> list(Countdown().create_reader().read(plan.slices[0]))
     [10, 9, 8]
     """
+
+    get_java_function = no_java_object("get_java_function")
 
     @property
     def boundedness(self) -> Boundedness:
@@ -309,6 +319,8 @@ class Sink(ABC, Generic[T]):
     >>> os.listdir(sink.folder)
     ['0-7-first']
     """
+
+    get_java_function = no_java_object("get_java_function")
 
     def validate(self) -> None:
         """Raise :class:`~flott.errors.ProgramError` if the output cannot work; called on the driver at submission."""

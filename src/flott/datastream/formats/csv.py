@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from flott._absent import names_of
 from flott.common.serialization import Encoder
 from flott.common.types import Row
+from flott.datastream._ignored_settings import without_effect
 from flott.datastream.connectors.file_system._formats import Converter, CsvFormat
 from flott.errors import ProgramError, TypeMismatchError
 
@@ -84,6 +86,39 @@ class CsvSchemaBuilder:
     def clear_columns(self) -> CsvSchemaBuilder:
         self._columns.clear()
         return self
+
+    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+        """Accepted for ported programs."""
+        without_effect(f"set_array_element_separator({separator!r})", "add_array_column() names the separator")
+        return self
+
+    def disable_array_element_separator(self) -> CsvSchemaBuilder:
+        """Accepted for ported programs."""
+        without_effect("disable_array_element_separator()", "add_array_column() names the separator")
+        return self
+
+    def remove_array_element_separator(self, index: int) -> NoReturn:
+        """Refused: what is no array is no array column."""
+        raise ProgramError(
+            f"remove_array_element_separator({index}) would make an array column one of text. Add it with"
+            " add_string_column() in the first place."
+        )
+
+    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Refused unless it says no: a line that begins with ``#`` is a record."""
+        if allow:
+            raise ProgramError(
+                "set_allow_comments() asks to skip lines that begin with '#', which Flott's reader does not do. Read"
+                " the file as text lines, filter() them, and parse what remains."
+            )
+        return self
+
+    def set_any_property_name(self, name: str) -> NoReturn:
+        """Refused: every column has its own name."""
+        raise ProgramError(
+            f"set_any_property_name({name!r}) asks to collect columns that the schema does not name, which Flott's"
+            " reader does not do. Add a column for each."
+        )
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
         return self._set("column_separator", _one_character("column separator", char))
@@ -274,3 +309,6 @@ def _one_character(what: str, char: str) -> str:
     if len(char) != 1:
         raise ProgramError(f"A {what} is one character, found {char!r}.")
     return char
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+    __getattr__ = names_of(__name__)

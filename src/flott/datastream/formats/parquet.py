@@ -6,8 +6,9 @@ A row type is what the Table API calls one: anything that has ``field_names()``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from flott._absent import names_of
 from flott.datastream.connectors.file_system._bulk_writers import ParquetWriterFactory
 from flott.datastream.connectors.file_system._formats import ParquetFormat
 from flott.errors import ProgramError
@@ -67,3 +68,6 @@ def arrow_type(row_type: Any, name: str) -> str:
             " BulkWriterFactory.parquet(schema) with a pyarrow schema."
         )
     return _ARROW_TYPES[kind]
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+    __getattr__ = names_of(__name__)

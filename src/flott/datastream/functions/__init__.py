@@ -1,10 +1,13 @@
 """What a user's function extends, by the names PyFlink gives them. Re-exports only.
 
-``_basic`` holds one-input functions, ``_co`` those of connected streams, ``_process`` those with a context,
-``_context`` what the runtime hands to ``open``, ``_legacy`` the two names Flott has another answer for.
+``_basic`` holds one-input functions, ``_async`` those that wait, ``_co`` those of connected streams, ``_process`` those
+with a context, ``_broadcast`` those with broadcast state, ``_join`` those of joins, ``_window`` those of windows,
+``_checkpointed`` what a function adds to have its fields saved, ``_context`` what the runtime hands to ``open``,
+``_legacy`` the two names Flott has another answer for.
 ``_callables`` and ``_aggregations`` serve the API and the runtime and export nothing here.
 """
 
+from flott.datastream.functions._async import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from flott.datastream.functions._basic import (
     AggregateFunction,
     FilterFunction,
@@ -16,6 +19,16 @@ from flott.datastream.functions._basic import (
     Partitioner,
     ReduceFunction,
 )
+from flott.datastream.functions._broadcast import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from flott.datastream.functions._checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from flott.datastream.functions._co import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -23,8 +36,17 @@ from flott.datastream.functions._co import (
     KeyedCoProcessFunction,
 )
 from flott.datastream.functions._context import KeyedStateStore, RuntimeContext
+from flott.datastream.functions._join import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from flott.datastream.functions._legacy import SinkFunction, SourceFunction
 from flott.datastream.functions._process import KeyedProcessFunction, ProcessFunction
+from flott.datastream.functions._window import (
+    AllWindowFunction,
+    PassThroughAllWindowFunction,
+    PassThroughWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from flott.datastream.timerservice import TimerService
 
 __all__ = [
@@ -47,5 +69,24 @@ __all__ = [
     "CoProcessFunction",
     "KeyedProcessFunction",
     "KeyedCoProcessFunction",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
+    "KeyedBroadcastProcessFunction",
+    "CheckpointedFunction",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
+    "JoinFunction",
+    "FlatJoinFunction",
+    "CoGroupFunction",
+    "ProcessJoinFunction",
     "TimerService",
+    "WindowFunction",
+    "AllWindowFunction",
+    "ProcessWindowFunction",
+    "ProcessAllWindowFunction",
+    "PassThroughWindowFunction",
+    "PassThroughAllWindowFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
 ]

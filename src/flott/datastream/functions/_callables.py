@@ -7,11 +7,12 @@ nothing is asked per record.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from flott.datastream.functions._async import AsyncFunction
 from flott.datastream.functions._basic import (
     AggregateFunction,
     FilterFunction,
@@ -22,13 +23,21 @@ from flott.datastream.functions._basic import (
     Partitioner,
     ReduceFunction,
 )
+from flott.datastream.functions._broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from flott.datastream.functions._co import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedCoProcessFunction,
 )
+from flott.datastream.functions._join import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from flott.datastream.functions._process import KeyedProcessFunction, ProcessFunction
+from flott.datastream.functions._window import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from flott.errors import ProgramError
 
 T = TypeVar("T")
@@ -54,6 +63,13 @@ def as_map(func: MapFunction[IN, OUT] | Callable[[IN], OUT]) -> Callable[[IN], O
 def as_flat_map(func: FlatMapFunction[IN, OUT] | Callable[[IN], Iterable[OUT]]) -> Callable[[IN], Iterable[OUT]]:
     """The callable that turns one record into an iterable of records."""
     return func.flat_map if isinstance(func, FlatMapFunction) else func
+
+
+def as_async_invoke(
+    func: AsyncFunction[IN, OUT] | Callable[[IN], Awaitable[Iterable[OUT]]],
+) -> Callable[[IN], Awaitable[Iterable[OUT]]]:
+    """The coroutine function that gives a record's results."""
+    return func.async_invoke if isinstance(func, AsyncFunction) else func
 
 
 def as_filter(func: FilterFunction[T] | Callable[[T], bool]) -> Callable[[T], bool]:
@@ -87,23 +103,25 @@ class _Kind:
 
     methods: Mapping[str, tuple[str, ...]]  #: method → what it is called with
     use: str  #: where functions of this kind belong, to finish "…: use it with"
-    takes_callable: bool = False  #: whether a plain callable may stand in; the kind then has one method
+    takes_callable: bool = False  #: whether a plain callable may stand in for the first of the methods
+    awaited: str = ""  #: the method that is a coroutine function, where there is one
 
 
-def _kind(use: str, takes_callable: bool = False, **methods: tuple[str, ...]) -> _Kind:
-    return _Kind(MappingProxyType(methods), use, takes_callable)
+def _kind(use: str, takes_callable: bool = False, awaited: str = "", **methods: tuple[str, ...]) -> _Kind:
+    return _Kind(MappingProxyType(methods), use, takes_callable, awaited)
 
 
 _VALUE = ("value",)
 _RECORD = ("value", "ctx")
 _TIMER = ("timestamp", "ctx")
+_PAIR = ("first", "second")
 
 _KINDS: Mapping[type[Function], _Kind] = MappingProxyType(
     {
         MapFunction: _kind("map()", True, map=_VALUE),
         FlatMapFunction: _kind("flat_map()", True, flat_map=_VALUE),
         FilterFunction: _kind("filter()", True, filter=_VALUE),
-        ReduceFunction: _kind("reduce() of a keyed stream", True, reduce=("value1", "value2")),
+        ReduceFunction: _kind("reduce() of a keyed or windowed stream", True, reduce=("value1", "value2")),
         KeySelector: _kind("key_by()", True, get_key=_VALUE),
         Partitioner: _kind("partition_custom()", True, partition=("key", "num_partitions")),
         AggregateFunction: _kind(
@@ -112,6 +130,15 @@ _KINDS: Mapping[type[Function], _Kind] = MappingProxyType(
             add=("value", "accumulator"),
             get_result=("accumulator",),
             merge=("acc_a", "acc_b"),
+        ),
+        AsyncFunction: _kind(
+            "ordered_wait() or unordered_wait() of AsyncDataStream",
+            True,
+            awaited="async_invoke",
+            async_invoke=_VALUE,
+            timeout=_VALUE,
+            open=("runtime_context",),
+            close=(),
         ),
         CoMapFunction: _kind("map() of connected streams", map1=_VALUE, map2=_VALUE),
         CoFlatMapFunction: _kind("flat_map() of connected streams", flat_map1=_VALUE, flat_map2=_VALUE),
@@ -127,6 +154,31 @@ _KINDS: Mapping[type[Function], _Kind] = MappingProxyType(
             process_element1=_RECORD,
             process_element2=_RECORD,
             on_timer=_TIMER,
+        ),
+        JoinFunction: _kind("join() of two streams, in a window", True, join=_PAIR),
+        FlatJoinFunction: _kind("join() of two streams, in a window", join=_PAIR),
+        CoGroupFunction: _kind("co_group() of two streams, in a window", True, co_group=_PAIR),
+        ProcessJoinFunction: _kind(
+            "interval_join() of two keyed streams", process_element=("left", "right", "ctx")
+        ),
+        BroadcastProcessFunction: _kind(
+            "process() of a stream that is not keyed, connected with a broadcast stream",
+            process_element=_RECORD,
+            process_broadcast_element=_RECORD,
+        ),
+        KeyedBroadcastProcessFunction: _kind(
+            "process() of a keyed stream connected with a broadcast stream",
+            process_element=_RECORD,
+            process_broadcast_element=_RECORD,
+            on_timer=_TIMER,
+        ),
+        WindowFunction: _kind("apply() of a windowed keyed stream", apply=("key", "window", "inputs")),
+        AllWindowFunction: _kind("apply() of a stream windowed with window_all()", apply=("window", "inputs")),
+        ProcessWindowFunction: _kind(
+            "process() of a windowed keyed stream", process=("key", "context", "elements"), clear=("context",)
+        ),
+        ProcessAllWindowFunction: _kind(
+            "process() of a stream windowed with window_all()", process=("context", "elements"), clear=("context",)
         ),
     }
 )
@@ -148,20 +200,32 @@ def validate_function(func: object, kind: type[Function], method: str) -> None:
     known = _KINDS[kind]
     if isinstance(func, kind):
         for name, arguments in known.methods.items():
-            _check_call(getattr(func, name), f"{type(func).__name__}.{name}", arguments, method)
+            described = f"{type(func).__name__}.{name}"
+            _check_awaited(getattr(func, name), described, method, name == known.awaited)
+            _check_call(getattr(func, name), described, arguments, method)
     elif not known.takes_callable or not callable(func) or _belongs_to_another_kind(func):
         raise ProgramError(f"{method}() needs {_expected(kind)}, found {_mistake(func, kind)}")
     else:
-        (arguments,) = known.methods.values()
+        name, arguments = next(iter(known.methods.items()))
+        _check_awaited(func, _described(func), method, name == known.awaited)
         _check_call(func, _described(func), arguments, method)
 
 
-def _check_call(func: Callable[..., Any], described: str, arguments: tuple[str, ...], method: str) -> None:
-    if inspect.iscoroutinefunction(func):
+def _check_awaited(func: Callable[..., Any], described: str, method: str, awaited: bool) -> None:
+    is_coroutine_function = any(map(inspect.iscoroutinefunction, (func, getattr(func, "__call__", None))))  # noqa: B004
+    if is_coroutine_function and not awaited:
         raise ProgramError(
             f"{method}() calls functions without awaiting them, found the coroutine function {described}: "
             f"write it with def instead of async def."
         )
+    if awaited and not is_coroutine_function:
+        raise ProgramError(
+            f"{method}() awaits what the function returns, found {described}, which is not a coroutine function: "
+            f"write it with async def, and what blocks in it as await asyncio.to_thread(...)."
+        )
+
+
+def _check_call(func: Callable[..., Any], described: str, arguments: tuple[str, ...], method: str) -> None:
     try:
         signature = inspect.signature(func)
     except (TypeError, ValueError):  # some builtins have none; they are trusted
@@ -180,8 +244,9 @@ def _expected(kind: type[Function]) -> str:
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     if not known.takes_callable:
         return f"{article} {kind.__name__}"
-    (arguments,) = known.methods.values()
-    return f"{article} {kind.__name__} or a callable of ({', '.join(arguments)})"
+    name, arguments = next(iter(known.methods.items()))
+    function = "coroutine function" if name == known.awaited else "callable"
+    return f"{article} {kind.__name__} or a {function} of ({', '.join(arguments)})"
 
 
 def _belongs_to_another_kind(func: object) -> bool:

@@ -6,11 +6,12 @@ Interfaces only; the runtime implements them in tasks.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from random import Random
 
+    from flott.common._accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
     from flott.datastream.state._descriptors import (
         AggregatingStateDescriptor,
         ListStateDescriptor,
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from flott.datastream.state._handles import AggregatingState, ListState, MapState, ReducingState, ValueState
     from flott.metrics.metricbase import MetricGroup
 
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
 
 class KeyedStateStore(ABC):
     """Gives out handles to keyed state.
@@ -30,23 +37,25 @@ class KeyedStateStore(ABC):
     """
 
     @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
         """A handle to one value per key."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
         """A handle to one list per key."""
 
     @abstractmethod
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
         """A handle to one map per key."""
 
     @abstractmethod
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
         """A handle to one value per key, to which values are added with a reduce function."""
 
     @abstractmethod
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor[IN, OUT]
+    ) -> AggregatingState[IN, OUT]:
         """A handle to one accumulator per key, to which values are added with an aggregate function."""
 
 
@@ -91,6 +100,34 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
         """Where this subtask registers its metrics."""
+
+    @abstractmethod
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        """Register an accumulator, in ``open``. In Flink's Java API, not in PyFlink.
+
+        Accumulators of the same name, in whatever subtask or operator of the job, are added up. Each epoch that
+        completes counts once; what is added outside of epochs, in ``open`` or ``close``, does not count.
+        """
+
+    @abstractmethod
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+        """The accumulator that this function registered under a name."""
+
+    @abstractmethod
+    def get_int_counter(self, name: str) -> IntCounter:
+        """The accumulator of that name, registered if it is new."""
+
+    @abstractmethod
+    def get_long_counter(self, name: str) -> LongCounter:
+        """The accumulator of that name, registered if it is new."""
+
+    @abstractmethod
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        """The accumulator of that name, registered if it is new."""
+
+    @abstractmethod
+    def get_histogram(self, name: str) -> Histogram:
+        """The accumulator of that name, registered if it is new."""
 
     @abstractmethod
     def get_random(self) -> Random:

@@ -5,11 +5,14 @@ The names exist so that imports and annotations of a ported program keep working
 
 from __future__ import annotations
 
+from flott._absent import no_java_object
 from flott.errors import ProgramError
 
 
 class SourceFunction:
     """Names a Java source in PyFlink. In Flott, extend :class:`flott.datastream.connectors.base.Source` instead."""
+
+    get_java_function = no_java_object("get_java_function")
 
     def __init__(self, source_func: object = None):
         _refuse_java(self, source_func, "a source", "flott.datastream.connectors.base.Source")
@@ -17,6 +20,8 @@ class SourceFunction:
 
 class SinkFunction:
     """Names a Java sink in PyFlink. In Flott, extend :class:`flott.datastream.connectors.base.Sink` instead."""
+
+    get_java_function = no_java_object("get_java_function")
 
     def __init__(self, sink_func: object = None):
         _refuse_java(self, sink_func, "a sink", "flott.datastream.connectors.base.Sink")

@@ -1,8 +1,10 @@
-"""Keyed state, by the names PyFlink gives it. Re-exports only.
+"""State, by the names PyFlink gives it. Re-exports only.
 
-``_handles`` holds what a function works with, ``_descriptors`` how it asks for it, ``_ttl`` how long it lives.
+``_handles`` and ``_broadcast`` hold what a function works with, ``_descriptors`` how it asks for it, ``_ttl`` how long
+it lives, ``_operator_state`` where state is found that belongs to no key.
 """
 
+from flott.datastream.state._broadcast import BroadcastState, ReadOnlyBroadcastState
 from flott.datastream.state._descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -21,6 +23,7 @@ from flott.datastream.state._handles import (
     State,
     ValueState,
 )
+from flott.datastream.state._operator_state import OperatorStateStore
 from flott.datastream.state._ttl import StateTtlConfig
 
 __all__ = [
@@ -35,6 +38,9 @@ __all__ = [
     "ReducingState",
     "AggregatingStateDescriptor",
     "AggregatingState",
+    "ReadOnlyBroadcastState",
+    "BroadcastState",
+    "OperatorStateStore",
     "State",
     "AppendingState",
     "MergingState",

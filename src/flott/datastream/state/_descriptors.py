@@ -1,30 +1,43 @@
 """Descriptors: the name and type by which a function asks for its state.
 
 Values: compared by content and picklable. A state is recognised in a savepoint by its descriptor's name. The type may
-be left out, and the state is then pickled; PyFlink requires it.
+be left out, and the state is then pickled; PyFlink requires it. Instead of one of ``Types`` it may be a type hint, and
+type checkers then know what the state holds: ``ValueStateDescriptor("count", int)`` describes a ``ValueState[int]``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from flott.common.typeinfo._infer import TypeHint, type_of
 from flott.common.typeinfo._types import Types
 from flott.datastream.functions._basic import AggregateFunction, ReduceFunction
+from flott.errors import ProgramError
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultedTypeVar  # known to type checkers, needed by nobody else
+
     from flott.common.typeinfo._type_information import TypeInformation
     from flott.datastream.state._ttl import StateTtlConfig
+
+    T = DefaultedTypeVar("T", default=Any)
+    K = DefaultedTypeVar("K", default=Any)
+    V = DefaultedTypeVar("V", default=Any)
+    IN = DefaultedTypeVar("IN", default=Any)
+    OUT = DefaultedTypeVar("OUT", default=Any)
+else:
+    T, K, V, IN, OUT = map(TypeVar, ("T", "K", "V", "IN", "OUT"))
 
 
 class StateDescriptor:
     """A name, a type and, if asked for, a time to live. Use the subclass for the kind of state."""
 
-    def __init__(self, name: str, type_info: TypeInformation | None = None):
+    def __init__(self, name: str, type_info: TypeHint | None = None):
         if not name or not isinstance(name, str):
             raise ValueError(f"The name of a state is a text of at least one character, found {name!r}.")
         self._name = name
-        self._type_info = type_info
+        self._type_info = _declared(name, type_info)
         self._ttl_config: StateTtlConfig | None = None
 
     @property
@@ -65,23 +78,35 @@ class StateDescriptor:
         return f"{type(self).__name__}({self._name!r}, {self.type_info})"
 
 
-class ValueStateDescriptor(StateDescriptor):
+class ValueStateDescriptor(StateDescriptor, Generic[T]):
     """Asks for one value per key.
 
     >>> ValueStateDescriptor("count").get_name()
     'count'
     """
 
-    def __init__(self, name: str, value_type_info: TypeInformation | None = None):
+    @overload
+    def __init__(self, name: str, value_type_info: type[T]) -> None: ...
+
+    @overload
+    def __init__(self: ValueStateDescriptor[Any], name: str, value_type_info: TypeHint | None = None) -> None: ...
+
+    def __init__(self, name: str, value_type_info: TypeHint | None = None) -> None:
         super().__init__(name, value_type_info)
 
 
-class ListStateDescriptor(StateDescriptor):
+class ListStateDescriptor(StateDescriptor, Generic[T]):
     """Asks for one list per key; the type is that of an element."""
 
-    def __init__(self, name: str, elem_type_info: TypeInformation | None = None):
-        super().__init__(name, None if elem_type_info is None else Types.LIST(elem_type_info))
-        self._elem_type_info = elem_type_info
+    @overload
+    def __init__(self, name: str, elem_type_info: type[T]) -> None: ...
+
+    @overload
+    def __init__(self: ListStateDescriptor[Any], name: str, elem_type_info: TypeHint | None = None) -> None: ...
+
+    def __init__(self, name: str, elem_type_info: TypeHint | None = None) -> None:
+        self._elem_type_info = _declared(name, elem_type_info)
+        super().__init__(name, None if self._elem_type_info is None else Types.LIST(self._elem_type_info))
 
     @property
     def elem_type_info(self) -> TypeInformation | None:
@@ -89,21 +114,29 @@ class ListStateDescriptor(StateDescriptor):
         return self._elem_type_info
 
 
-class MapStateDescriptor(StateDescriptor):
+class MapStateDescriptor(StateDescriptor, Generic[K, V]):
     """Asks for one map per key; the types are those of its keys and values, each of which may be left out."""
 
+    @overload
+    def __init__(self, name: str, key_type_info: type[K], value_type_info: type[V]) -> None: ...
+
+    @overload
     def __init__(
-        self,
+        self: MapStateDescriptor[Any, Any],
         name: str,
-        key_type_info: TypeInformation | None = None,
-        value_type_info: TypeInformation | None = None,
-    ):
+        key_type_info: TypeHint | None = None,
+        value_type_info: TypeHint | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self, name: str, key_type_info: TypeHint | None = None, value_type_info: TypeHint | None = None
+    ) -> None:
+        self._key_type_info = _declared(name, key_type_info)
+        self._value_type_info = _declared(name, value_type_info)
         type_info = None
-        if key_type_info is not None and value_type_info is not None:
-            type_info = Types.MAP(key_type_info, value_type_info)
+        if self._key_type_info is not None and self._value_type_info is not None:
+            type_info = Types.MAP(self._key_type_info, self._value_type_info)
         super().__init__(name, type_info)
-        self._key_type_info = key_type_info
-        self._value_type_info = value_type_info
 
     @property
     def key_type_info(self) -> TypeInformation | None:
@@ -119,7 +152,7 @@ class MapStateDescriptor(StateDescriptor):
         return *super()._content(), self._key_type_info, self._value_type_info
 
 
-class ReducingStateDescriptor(StateDescriptor):
+class ReducingStateDescriptor(StateDescriptor, Generic[T]):
     """Asks for one value per key, combined with a reduce function.
 
     >>> ReducingStateDescriptor("longest", max).get_reduce_function()(2, 3)
@@ -129,8 +162,8 @@ class ReducingStateDescriptor(StateDescriptor):
     def __init__(
         self,
         name: str,
-        reduce_function: ReduceFunction[Any] | Callable[[Any, Any], Any],
-        type_info: TypeInformation | None = None,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        type_info: TypeHint | None = None,
     ):
         super().__init__(name, type_info)
         if not isinstance(reduce_function, ReduceFunction) and not callable(reduce_function):
@@ -140,7 +173,7 @@ class ReducingStateDescriptor(StateDescriptor):
             )
         self._reduce_function = reduce_function
 
-    def get_reduce_function(self) -> ReduceFunction[Any] | Callable[[Any, Any], Any]:
+    def get_reduce_function(self) -> ReduceFunction[T] | Callable[[T, T], T]:
         """The function as it was given."""
         return self._reduce_function
 
@@ -148,14 +181,14 @@ class ReducingStateDescriptor(StateDescriptor):
         return *super()._content(), self._reduce_function
 
 
-class AggregatingStateDescriptor(StateDescriptor):
+class AggregatingStateDescriptor(StateDescriptor, Generic[IN, OUT]):
     """Asks for one accumulator per key, fed by an aggregate function; the type is that of the accumulator."""
 
     def __init__(
         self,
         name: str,
-        agg_function: AggregateFunction[Any, Any, Any],
-        state_type_info: TypeInformation | None = None,
+        agg_function: AggregateFunction[IN, Any, OUT],
+        state_type_info: TypeHint | None = None,
     ):
         super().__init__(name, state_type_info)
         if not isinstance(agg_function, AggregateFunction):
@@ -165,9 +198,17 @@ class AggregatingStateDescriptor(StateDescriptor):
             )
         self._agg_function = agg_function
 
-    def get_agg_function(self) -> AggregateFunction[Any, Any, Any]:
+    def get_agg_function(self) -> AggregateFunction[IN, Any, OUT]:
         """The function as it was given."""
         return self._agg_function
 
     def _content(self) -> tuple[Any, ...]:
         return *super()._content(), self._agg_function
+
+
+def _declared(name: str, type_info: TypeHint | None) -> TypeInformation | None:
+    """The type of a state, or of a part of it; refuses what is none."""
+    try:
+        return None if type_info is None else type_of(type_info)
+    except ProgramError as error:
+        raise TypeError(f"The type of the state {name!r} is not one: {error}") from None

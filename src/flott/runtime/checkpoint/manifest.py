@@ -18,8 +18,12 @@ from flott.errors import CorruptStateError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.state.keyed_state import Chain, StateFile
+from flott.runtime.state.operator_shares import Mode, OperatorStateFile, StateShape
 
 VERSION = 1
+
+#: Among the splits of a source: stands for the source itself while it has none.
+NO_SPLIT = ""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,12 @@ class SubtaskSnapshot:
     watermark: int = MIN_WATERMARK
     chain: Chain | None = None
     progress: TimeProgress | None = None
+    operator_state: OperatorStateFile | None = None
+
+    @property
+    def files(self) -> tuple[StateFile | OperatorStateFile, ...]:
+        """All state files it refers to."""
+        return (*(self.chain or ()), *((self.operator_state,) if self.operator_state is not None else ()))
 
 
 @dataclass(frozen=True)
@@ -42,9 +52,14 @@ class OperatorSnapshot:
     subtasks: tuple[SubtaskSnapshot, ...]
 
     @property
-    def has_state(self) -> bool:
+    def has_keyed_state(self) -> bool:
         """Whether any subtask holds keyed state."""
         return any(subtask.chain for subtask in self.subtasks)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether any subtask holds state, keyed or not."""
+        return any(subtask.files for subtask in self.subtasks)
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,7 @@ class Manifest:
     attempts: tuple[str, ...] = ()  #: the task attempts whose output counts
     wakeup_ms: int | None = None  #: the earliest processing-time timer
     final: bool = False  #: the job has finished with it
+    accumulators: bytes | None = None  #: the user's, over all epochs up to this one, pickled by name
 
     @property
     def files(self) -> frozenset[str]:
@@ -80,7 +96,7 @@ class Manifest:
             file.name
             for operator in self.operators.values()
             for subtask in operator.subtasks
-            for file in subtask.chain or ()
+            for file in subtask.files
         )
 
     @property
@@ -90,7 +106,7 @@ class Manifest:
             file.size
             for operator in self.operators.values()
             for subtask in operator.subtasks
-            for file in subtask.chain or ()
+            for file in subtask.files
         )
 
 
@@ -101,6 +117,13 @@ class InputPlan:
     epoch: int
     now_ms: int
     slices: dict[OperatorId, SlicePlan]
+    #: Splits that were paused since the epoch before: that they were silent says nothing.
+    held: dict[OperatorId, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all sources end with it."""
+        return all(slices.finished for slices in self.slices.values())
 
 
 # --- manifest <-> JSON -----------------------------------------------------------------------------------------------
@@ -121,6 +144,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
         "operators": {ident: _operator_out(snapshot) for ident, snapshot in manifest.operators.items()},
         "sources": {ident: _source_out(snapshot) for ident, snapshot in manifest.sources.items()},
         "committables": manifest.committables,
+        "accumulators": None if manifest.accumulators is None else base64.b64encode(manifest.accumulators).decode(),
     }
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -141,6 +165,8 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
             operators={OperatorId(ident): _operator_in(raw) for ident, raw in content["operators"].items()},
             sources={OperatorId(ident): _source_in(raw) for ident, raw in content["sources"].items()},
             committables={OperatorId(ident): raw for ident, raw in content["committables"].items()},
+            # Manifests of earlier versions have none.
+            accumulators=base64.b64decode(raw) if (raw := content.get("accumulators")) is not None else None,
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptStateError(f"{name} is damaged: {type(error).__name__} {error}.") from error
@@ -157,6 +183,7 @@ def _operator_out(snapshot: OperatorSnapshot) -> Json:
                 "watermark": subtask.watermark,
                 "chain": None if subtask.chain is None else [_file_out(file) for file in subtask.chain],
                 "progress": None if subtask.progress is None else _progress_out(subtask.progress),
+                "operator-state": None if subtask.operator_state is None else _items_out(subtask.operator_state),
             }
             for subtask in snapshot.subtasks
         ],
@@ -174,6 +201,8 @@ def _operator_in(raw: Json) -> OperatorSnapshot:
                 subtask["watermark"],
                 None if subtask["chain"] is None else tuple(_file_in(file) for file in subtask["chain"]),
                 None if subtask["progress"] is None else _progress_in(subtask["progress"]),
+                # Manifests of earlier versions have no operator state.
+                _items_in(raw_items) if (raw_items := subtask.get("operator-state")) is not None else None,
             )
             for subtask in raw["subtasks"]
         ),
@@ -186,6 +215,16 @@ def _file_out(file: StateFile) -> Json:
 
 def _file_in(raw: Json) -> StateFile:
     return StateFile(raw["name"], raw["size"], raw["base"], tuple(raw["covers"]))
+
+
+def _items_out(file: OperatorStateFile) -> Json:
+    states = [[shape.name, shape.mode.value, shape.items] for shape in file.states]
+    return {"name": file.name, "size": file.size, "states": states}
+
+
+def _items_in(raw: Json) -> OperatorStateFile:
+    states = tuple(StateShape(name, Mode(mode), items) for name, mode, items in raw["states"])
+    return OperatorStateFile(raw["name"], raw["size"], states)
 
 
 def _source_out(snapshot: SourceSnapshot) -> Json:
@@ -226,6 +265,8 @@ def encode_input(plan: InputPlan) -> bytes:
                 "finished": slices.finished,
                 "backlog": slices.backlog,
                 "wake-at-ms": slices.wake_at_ms,
+                "waiting": slices.waiting,
+                "held": sorted(plan.held.get(ident, ())),
                 "slices": [[s.split, s.start, s.stop, s.records, s.ends_split, s.detail] for s in slices.slices],
             }
             for ident, slices in plan.slices.items()
@@ -247,9 +288,11 @@ def decode_input(data: bytes, name: str) -> InputPlan:
                     raw["finished"],
                     raw["backlog"],
                     raw["wake-at-ms"],
+                    tuple(raw["waiting"]),
                 )
                 for ident, raw in content["sources"].items()
             },
+            {OperatorId(ident): frozenset(raw["held"]) for ident, raw in content["sources"].items() if raw["held"]},
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptStateError(f"{name} is damaged: {type(error).__name__} {error}.") from error

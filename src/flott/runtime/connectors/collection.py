@@ -43,7 +43,8 @@ class CollectionEnumerator(SplitEnumerator):
             return SlicePlan(finished=True)
         if _SPLIT in request.paused:
             return SlicePlan(backlog=True)
-        budget = request.max_records if self._limit is None else min(self._limit, request.max_records)
+        limit = None if request.everything else self._limit
+        budget = request.max_records if limit is None else min(limit, request.max_records)
         stop = min(self._size, self._next + max(1, budget))
         ends = stop == self._size
         part = Slice(_SPLIT, self._next, stop, records=stop - self._next, ends_split=ends)

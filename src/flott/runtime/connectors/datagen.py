@@ -45,7 +45,7 @@ class DataGeneratorEnumerator(SplitEnumerator):
         origin_ms = request.now_ms if self._origin_ms is None else self._origin_ms
         positions = self._positions if request.paused and self._positions else self._widened(request.parallelism)
         free = [k for k in range(len(positions)) if str(k) not in request.paused]
-        due = self._due(origin_ms, request.now_ms)
+        due = self._count if request.everything else self._due(origin_ms, request.now_ms)
         limit = _lowest(due, min((positions[k] for k in free), default=0) + max(1, request.max_records))
         slices = tuple(
             self._slice(k, positions, max(limit, positions[k]), origin_ms)

@@ -50,11 +50,14 @@ class ResultPartition:
         self._encoder = RecordEncoder()
         self._sequence = 0
         self._values: list[list[Any]] = [[] for _ in range(target_parallelism)]
-        self._timestamps: list[list[int] | None] = [None] * target_parallelism
+        self._timestamps: list[list[int]] = [[] for _ in range(target_parallelism)]  #: empty: the values have none
         self._first_origin: list[Origin] = [None] * target_parallelism
         self._last_origin: list[Origin] = [None] * target_parallelism
         self._choose = make_chooser(edge.partitioning, subtask, parallelism, target_parallelism, target_max_parallelism)
-        self._appends = self._choose.appends([held.append for held in self._values])
+        appends = [held.append for held in self._values]
+        stamps = [held.append for held in self._timestamps]
+        self._plain = self._choose.by_key(appends)
+        self._stamped = self._choose.by_key(list(zip(appends, stamps, strict=True)))
 
     def begin(self) -> None:
         """An epoch begins: sequence numbers and round robins start anew."""
@@ -70,8 +73,8 @@ class ResultPartition:
 
     def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
         """Distribute a batch."""
-        if timestamps is None and self._appends is not None:
-            self._scatter_by_key(values)
+        if self._plain is not None:
+            self._scatter_by_key(values, timestamps)
             return
         try:
             chosen = self._choose.targets(values)
@@ -91,25 +94,38 @@ class ResultPartition:
             if self._values[target]:
                 self._ship(target)
 
-    def _scatter_by_key(self, values: list[Any]) -> None:
-        """The hot path: every key knows the list its records go to, so a record costs a lookup and an append."""
-        assert self._appends is not None
+    def _scatter_by_key(self, values: list[Any], timestamps: list[int] | None) -> None:
+        """The hot path: every key knows the lists its records go to, so a record costs a lookup and an append."""
+        assert self._plain is not None
+        assert self._stamped is not None
         for target in range(self._targets):
-            if self._timestamps[target] is not None:
-                self._ship(target)
-            elif not self._values[target]:
+            self._make_uniform(target, timestamps is not None)
+            if not self._values[target]:
                 self._first_origin[target] = self._scope.origin
             self._last_origin[target] = self._scope.origin or self._last_origin[target]
+        select = self._choose.select
         try:
-            appends, select = self._appends, self._choose.select
-            for value in values:
-                appends[select(value)](value)
+            if timestamps is None:
+                plain = self._plain
+                for value in values:
+                    plain[select(value)](value)
+            else:
+                stamped = self._stamped
+                for value, timestamp in zip(values, timestamps, strict=True):
+                    put, stamp = stamped[select(value)]
+                    put(value)
+                    stamp(timestamp)
         except Exception as error:
             failure, cause = self._locate(values, error)
             raise failure from cause
         for target in range(self._targets):
             if len(self._values[target]) >= self._limit:
                 self._ship(target)
+
+    def _make_uniform(self, target: int, stamped: bool) -> None:
+        """A buffer has timestamps for all of its records or for none."""
+        if self._values[target] and bool(self._timestamps[target]) is not stamped:
+            self._ship(target)
 
     def _scatter(self, chosen: list[int], values: list[Any], timestamps: list[int] | None) -> None:
         if timestamps is None:
@@ -131,8 +147,7 @@ class ResultPartition:
                 self._append(target, part_values, part_timestamps)
 
     def _append(self, target: int, values: list[Any], timestamps: list[int] | None) -> None:
-        if self._values[target] and (self._timestamps[target] is None) is not (timestamps is None):
-            self._ship(target)  # a buffer has timestamps for all of its records or for none
+        self._make_uniform(target, timestamps is not None)
         start = 0
         while start < len(values):
             held = self._values[target]
@@ -140,14 +155,11 @@ class ResultPartition:
                 self._ship(target)  # the limit has fallen below what is held, because other targets got large records
             if not held:
                 self._first_origin[target] = self._scope.origin
-                self._timestamps[target] = None if timestamps is None else []
             self._last_origin[target] = self._scope.origin or self._last_origin[target]
             stop = start + self._limit - len(held)  # the limit follows the size of records from buffer to buffer
             held.extend(values[start:stop])
             if timestamps is not None:
-                stamps = self._timestamps[target]
-                assert stamps is not None
-                stamps.extend(timestamps[start:stop])
+                self._timestamps[target].extend(timestamps[start:stop])
             start = stop
             if len(held) >= self._limit:
                 self._ship(target)
@@ -161,7 +173,7 @@ class ResultPartition:
         values = self._values[target]
         first, last = self._first_origin[target], self._last_origin[target]
         origin = (first[0], last[1]) if first is not None and last is not None else first or last
-        payload = self._encode(values, self._timestamps[target], origin)
+        payload = self._encode(values, self._timestamps[target] or None, origin)
         self._limit = max(1, min(self._max_records, BUFFER_BYTES * len(values) // max(len(payload), 1)))
         self._clear(target)
         self._send_payload(target, payload)
@@ -177,8 +189,8 @@ class ResultPartition:
         self._sequence += 1
 
     def _clear(self, target: int) -> None:
-        self._values[target].clear()  # the list stays the same: keys know its append
-        self._timestamps[target] = None
+        self._values[target].clear()  # the lists stay the same: keys know their append
+        self._timestamps[target].clear()
         self._first_origin[target] = self._last_origin[target] = None
 
     def _locate(self, values: list[Any], error: Exception) -> tuple[RecordFailure, Exception]:

@@ -120,7 +120,7 @@ def _card_of_record(failure: RecordFailure, vertex: str, subtask: int, scope: Ep
         key=_repr(failure.key) if failure.has_key else None,
         record=_repr(failure.record) if failure.has_record else None,
         timestamp=failure.timestamp,
-        origin=scope.origin,
+        origin=failure.origin or scope.origin,
     )
 
 

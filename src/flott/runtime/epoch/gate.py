@@ -51,11 +51,15 @@ class InputGate:
 
     def batches(self, edge: int, subtask: int) -> Iterator[tuple[list[Any], list[int] | None, Origin]]:
         """The records of an edge for a subtask, in order. Each buffer is let go once it was given out."""
+        return map(decode_records, self.payloads(edge, subtask))
+
+    def payloads(self, edge: int, subtask: int) -> Iterator[bytes]:
+        """The same, as bytes."""
         buffers = self._buffers.pop((edge, subtask), [])
         buffers.sort(key=lambda buffer: buffer[:2], reverse=True)
         while buffers:
             _, _, payload = buffers.pop()
-            yield decode_records(self._load(payload))
+            yield self._load(payload)
 
     def time(self, edge: int, subtask: int) -> EventTime:
         """How far event time has come on an edge: the minimum over its channels."""

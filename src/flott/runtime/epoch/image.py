@@ -52,6 +52,7 @@ class JobImage:
     settings: TaskSettings
     import_path: tuple[str, ...]  #: the driver's sys.path, so that workers find the user's modules
     main_classes: bytes  #: classes of the main script, so that their instances can be pickled by name
+    batch: bool = False  #: there is one epoch, and keyed operators see one key after the other
 
     def load_vertex(self, ident: VertexId) -> tuple[JobVertex, tuple[JobEdge, ...], tuple[JobEdge, ...]]:
         """A fresh copy of a vertex: its functions are nobody else's."""
@@ -86,6 +87,7 @@ def make_image(
         settings=settings,
         import_path=tuple(entry for entry in sys.path if entry),
         main_classes=_main_classes(),
+        batch=graph.batch,
     )
 
 

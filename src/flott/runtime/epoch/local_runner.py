@@ -6,7 +6,7 @@ from flott.errors import WorkerLostError
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
-from flott.runtime.epoch.runner import gather
+from flott.runtime.epoch.runner import TaskProgress, gather
 from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.epoch.wire import Row
 
@@ -18,6 +18,7 @@ class LocalRunner:
         self._image: JobImage | None = None
         self._cache = TaskCache()
         self._cancelled = False
+        self._done = 0
 
     def install(self, image: JobImage) -> None:
         self._image = image
@@ -25,6 +26,7 @@ class LocalRunner:
     def run(self, plan: EpochPlan) -> EpochResult:
         image = self._image
         assert image is not None, "install() comes before run()"
+        self._done = 0
         rows: list[list[Row]] = [[] for _ in range(image.topology.stages[0].width)]
         for stage in image.topology.stages:
             last = stage.index + 1 == len(image.topology.stages)
@@ -40,11 +42,18 @@ class LocalRunner:
                         raise WorkerLostError("The epoch was cancelled.")
                     following[target].append(row)
                 rows[partition] = []
+                self._done += 1
             rows = following
         return gather(rows[0])
 
+    def progress(self) -> TaskProgress | None:
+        if self._image is None:
+            return None
+        return TaskProgress(self._done, sum(stage.width for stage in self._image.topology.stages))
+
     def cancel(self) -> None:
         self._cancelled = True
+        self._cache.interrupt()
 
     def close(self) -> None:
         self._cache.clear()

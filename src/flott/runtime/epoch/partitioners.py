@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from operator import index as as_index
-from typing import Any
+from typing import Any, TypeVar
 
 from flott.datastream.functions._callables import as_key_selector, as_partitioner
 from flott.errors import ProgramError
@@ -18,29 +18,30 @@ from flott.runtime.operators.operator import EpochScope
 from flott.runtime.state.encoding import encode_key
 from flott.runtime.state.key_groups import REMEMBERED_KEYS, SubtaskIndex, key_group_of, subtask_of
 
-Append = Callable[[Any], None]
+T = TypeVar("T")
 
 
-class AppendIndex(dict[Any, Append]):
-    """``index[key]`` appends to the list of the key's target; remembered like a key group.
+class TargetIndex(dict[Any, T]):
+    """``index[key]`` is what stands for the key's target, such as the ``append`` of its list; remembered like a key
+    group.
 
     A declared key type is checked when a key is new: one that equals a known key *is* that key.
     """
 
-    def __init__(self, max_parallelism: int, appends: Sequence[Append], key_type: Any):
+    def __init__(self, max_parallelism: int, targets: Sequence[T], key_type: Any):
         super().__init__()
         self._key_type = key_type
         self._max_parallelism = max_parallelism
-        self._all = appends
+        self._all = targets
 
-    def __missing__(self, key: Any) -> Append:
+    def __missing__(self, key: Any) -> T:
         if len(self) >= REMEMBERED_KEYS:
             self.clear()
         if self._key_type is not None:
             self._key_type.conform([key])
         group = key_group_of(key, self._max_parallelism)
-        append = self[key] = self._all[subtask_of(group, self._max_parallelism, len(self._all))]
-        return append
+        target = self[key] = self._all[subtask_of(group, self._max_parallelism, len(self._all))]
+        return target
 
 
 class Chooser:
@@ -56,8 +57,8 @@ class Chooser:
         """Where the records of a batch go."""
         raise NotImplementedError
 
-    def appends(self, appends: Sequence[Append]) -> AppendIndex | None:
-        """Key -> append of its target's list, where targets are chosen by key and nothing else must be looked at."""
+    def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
+        """Key -> what stands for its target, where targets are chosen by key and nothing else must be looked at."""
         return None
 
     def select(self, value: Any) -> Any:
@@ -132,8 +133,8 @@ class _ByKey(Chooser):
         self._index = SubtaskIndex(max_parallelism, len(receivers))
         self._key_type = key_type
 
-    def appends(self, appends: Sequence[Append]) -> AppendIndex | None:
-        return AppendIndex(self._max_parallelism, appends, self._key_type)
+    def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
+        return TargetIndex(self._max_parallelism, targets, self._key_type)
 
     def targets(self, values: list[Any]) -> list[int]:
         keys = list(map(self.select, values))

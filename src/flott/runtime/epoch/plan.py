@@ -15,6 +15,7 @@ from flott.graph.operator_ids import OperatorId
 from flott.runtime.operators.source import SourceAssignment
 from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.state.keyed_state import Chain
+from flott.runtime.state.operator_shares import OperatorStart
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class SubtaskState:
     #: State of other subtasks to take a part of, after a change of parallelism. Then ``chain`` is empty.
     foreign: tuple[Chain, ...] = ()
     progress: TimeProgress = field(default_factory=TimeProgress)
+    operator_state: OperatorStart = field(default_factory=OperatorStart)
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,61 @@
-"""Snapshot x new parallelism -> where each subtask begins: pure. Driver side."""
+"""Reports -> snapshot of an operator; snapshot x new parallelism -> where each subtask begins. Pure. Driver side."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.errors import StateError
 from flott.graph.job_graph import ChainedOperator
-from flott.runtime.checkpoint.manifest import OperatorSnapshot
+from flott.runtime.checkpoint.manifest import OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.epoch.plan import SubtaskState
+from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.state.key_groups import groups_of
 from flott.runtime.state.keyed_state import Chain
+from flott.runtime.state.operator_shares import deal_out
+
+
+def snapshot_of(operator: ChainedOperator, outcomes: Iterable[OperatorReport]) -> OperatorSnapshot:
+    """An operator at the end of an epoch, by the reports of its subtasks in order."""
+    return OperatorSnapshot(
+        operator.node.name,
+        operator.node.uid,
+        operator.node.parallelism,
+        operator.node.max_parallelism,
+        tuple(SubtaskSnapshot(o.watermark, o.chain, o.progress, o.operator_state) for o in outcomes),
+    )
 
 
 def redistribute(
-    snapshot: OperatorSnapshot | None, operator: ChainedOperator, claimed: bool = True
+    snapshot: OperatorSnapshot | None, operator: ChainedOperator, claimed: bool = True, resuming: bool = False
 ) -> tuple[SubtaskState, ...]:
     """Where the subtasks of an operator begin, given its snapshot (None: from nothing).
 
     The files of a checkpoint that is not claimed belong to another job: they are read once and written anew.
+    ``resuming``: the checkpoint is the one that the job was started from.
     """
     node = operator.node
     if snapshot is None:
         return tuple(SubtaskState() for _ in range(node.parallelism))
-    if snapshot.has_state and snapshot.max_parallelism != node.max_parallelism:
+    if snapshot.has_keyed_state and snapshot.max_parallelism != node.max_parallelism:
         raise StateError(
             f"Operator {operator.label} has state in {snapshot.max_parallelism} key groups, but the program gives it a"
             f" maximum parallelism of {node.max_parallelism}. State cannot be cut differently afterwards: call"
             f" set_max_parallelism({snapshot.max_parallelism})."
         )
-    if snapshot.has_state and not node.is_keyed:
+    if snapshot.has_keyed_state and not node.is_keyed:
         raise StateError(
             f"The checkpoint holds keyed state of operator {operator.label}, which is not keyed in this program. Put"
             " key_by(...) back, or give the operator another uid to start without that state."
         )
+    operator_starts = deal_out(
+        [subtask.operator_state for subtask in snapshot.subtasks], node.parallelism, claimed=claimed, resuming=resuming
+    )
     if snapshot.parallelism == node.parallelism and claimed:
         return tuple(
-            SubtaskState(subtask.watermark, subtask.chain or (), (), subtask.progress or TimeProgress())
-            for subtask in snapshot.subtasks
+            SubtaskState(subtask.watermark, subtask.chain or (), (), subtask.progress or TimeProgress(), start)
+            for subtask, start in zip(snapshot.subtasks, operator_starts, strict=True)
         )
     watermark = min((subtask.watermark for subtask in snapshot.subtasks), default=MIN_WATERMARK)
     return tuple(
@@ -45,6 +64,7 @@ def redistribute(
             (),
             _overlapping(snapshot, groups_of(subtask, node.max_parallelism, node.parallelism)),
             _progress(snapshot, subtask, node.parallelism),
+            operator_starts[subtask],
         )
         for subtask in range(node.parallelism)
     )

@@ -15,6 +15,7 @@ from flott.runtime.operators.lateness import LateCount
 from flott.runtime.operators.source import SplitReport
 from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.state.keyed_state import Chain
+from flott.runtime.state.operator_shares import OperatorStateFile
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class OperatorReport:
 
     watermark: int = MIN_WATERMARK
     chain: Chain | None = None  #: its keyed state; None if it has none
+    operator_state: OperatorStateFile | None = None
     state_entries: int = 0
     progress: TimeProgress | None = None  #: of a watermark generator in the middle of a stream
     splits: dict[str, SplitReport] = field(default_factory=dict)
@@ -30,8 +32,10 @@ class OperatorReport:
     results: bytes | None = None  #: records for the driver, of a driver sink, encoded
     records_in: int = 0
     records_out: int = 0
-    late: LateCount = LateCount()  #: of the records that came in, those that were refused for being late
+    next_event_time_ms: int | None = None  #: its earliest event-time timer
+    late: LateCount = field(default_factory=LateCount)  #: of the records that came in, those that were refused for being late
     metrics: dict[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
+    accumulators: bytes | None = None  #: what the epoch added up: the user's accumulators by name, encoded
 
 
 @dataclass(frozen=True)

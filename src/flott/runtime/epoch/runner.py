@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.wire import FAILURE, REPORT, Row
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """How far a running epoch is."""
+
+    done: int  #: tasks that are finished
+    total: int  #: tasks of all stages
 
 
 class EpochRunner(Protocol):
@@ -20,6 +29,9 @@ class EpochRunner(Protocol):
 
     def run(self, plan: EpochPlan) -> EpochResult:
         """Run one epoch. Raises :class:`~flott.errors.WorkerLostError` if the carrier failed, not the job."""
+
+    def progress(self) -> TaskProgress | None:
+        """How far the running epoch is, asked from any thread; None if nobody knows."""
 
     def cancel(self) -> None:
         """Stop the epoch that is running, from another thread; ``run`` then raises."""

@@ -12,21 +12,28 @@ from contextlib import contextmanager
 from typing import Any
 
 from flott.common.typeinfo import TypeInformation
+from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.errors import TypeMismatchError
 from flott.graph.job_graph import ChainedOperator, JobEdge, JobVertex
+from flott.runtime.epoch.accumulators import encode_accumulators
+from flott.runtime.epoch.coalescing import Coalescer
 from flott.runtime.epoch.exchange import ResultPartition
+from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.report import OperatorReport
-from flott.runtime.epoch.wire import Row, encode_records
+from flott.runtime.epoch.wire import Row, decode_records, encode_records
 from flott.runtime.operators.build import build_operator
 from flott.runtime.operators.function_operator import FunctionOperator
+from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operator, OperatorContext, RecordFailure
 from flott.runtime.operators.sink import SinkOperator
 from flott.runtime.operators.source import SourceOperator
 from flott.runtime.operators.watermarks import TimestampsOperator
 from flott.runtime.state.key_groups import groups_of
 from flott.runtime.state.keyed_state import Chain, KeyedState
+from flott.runtime.state.operator_shares import OperatorStateFile
+from flott.runtime.state.operator_state import OperatorState
 
 
 @contextmanager
@@ -52,31 +59,43 @@ class Subtask:
     """One parallel instance of a vertex, opened and kept by a worker."""
 
     def __init__(
-        self, image: JobImage, vertex: JobVertex, outgoing: tuple[JobEdge, ...], subtask: int, scope: EpochScope
+        self,
+        image: JobImage,
+        vertex: JobVertex,
+        outgoing: tuple[JobEdge, ...],
+        subtask: int,
+        scope: EpochScope,
+        by_key: bool = False,
     ):
         self.vertex = vertex
         self.index = subtask
         self.scope = scope  #: shared with the other subtasks of the task: they push records into each other
         self.image = image
+        self.by_key = by_key  #: keyed input comes one key after the other, in a batch job
         self._outgoing = outgoing
         self._states: list[KeyedState | None] = [self._keyed_state(op) for op in vertex.operators]
-        self.operators = [self._build(op, state) for op, state in zip(vertex.operators, self._states, strict=True)]
+        self._operator_states = [OperatorState(op.label) for op in vertex.operators]
+        self.operators = [self._build(index, operator) for index, operator in enumerate(vertex.operators)]
         self._traffic = [Traffic() for _ in vertex.operators]
         self._chains: list[Chain] = [() for _ in vertex.operators]
         self._rewrite = [False for _ in vertex.operators]
         self.partitions: dict[int, ResultPartition] = {}
         self._metrics_before: list[dict[str, tuple[str, int | float]]] = [{} for _ in vertex.operators]
         self._opened: list[Operator] = []
+        self._coalescers: list[Coalescer] = []  #: collect what the head emits key by key
 
     def _keyed_state(self, operator: ChainedOperator) -> KeyedState | None:
         node = operator.node
         if not node.is_keyed:
             return None
         return KeyedState(
-            operator.label, node.max_parallelism, groups_of(self.index, node.max_parallelism, node.parallelism)
+            operator.label,
+            node.max_parallelism,
+            groups_of(self.index, node.max_parallelism, node.parallelism),
+            in_place=any(key is not None and key.in_place for key in node.keys),
         )
 
-    def _build(self, operator: ChainedOperator, state: KeyedState | None) -> Operator:
+    def _build(self, index: int, operator: ChainedOperator) -> Operator:
         return build_operator(
             OperatorContext(
                 job_id=self.image.job_id,
@@ -85,8 +104,10 @@ class Subtask:
                 operator=operator,
                 subtask=self.index,
                 scope=self.scope,
-                keyed_state=state,
+                keyed_state=self._states[index],
+                operator_state=self._operator_states[index],
                 job_parameters=self.image.settings.job_parameters,
+                batch=self.image.batch,
             )
         )
 
@@ -102,12 +123,16 @@ class Subtask:
             operator.emit = self._output(index, None, neighbours, node.output_type)
             tags = {op.side_tag for op in self.vertex.operators if op.fed_by == index and op.side_tag}
             tags |= {edge.side_tag for edge in self._outgoing if edge.source_operator == index and edge.side_tag}
-            operator.side_emits = {tag: self._output(index, tag, neighbours, None) for tag in sorted(tags)}
+            types = dict(node.side_types)
+            operator.side_emits = {tag: self._output(index, tag, neighbours, types.get(tag)) for tag in sorted(tags)}
+        if self.by_key:
+            head = self.operators[0]
+            head.emit = self._coalesced(head.emit)
+            head.side_emits = {tag: self._coalesced(emit) for tag, emit in head.side_emits.items()}
 
     def input(self, index: int) -> Emit:
         """Where batches of the head's input with this index go."""
-        head = self.operators[0]
-        return self._counting_in(0, head.process if index == 0 else head.process_second)
+        return self._counting_in(0, index)
 
     def _partition(self, edge: JobEdge, send: Callable[[Row], None]) -> ResultPartition:
         target = self.image.shapes[edge.target]
@@ -128,7 +153,7 @@ class Subtask:
         self, index: int, tag: str | None, neighbours: dict[int, Emit], declared: TypeInformation | None
     ) -> Emit:
         consumers: list[Emit] = [
-            self._counting_in(position, self.operators[position].process)
+            self._counting_in(position)
             for position, operator in enumerate(self.vertex.operators)
             if operator.fed_by == index and operator.side_tag == tag
         ]
@@ -138,14 +163,22 @@ class Subtask:
         emit = self._counting_out(index, consumers)
         return emit if declared is None else self._conforming(index, declared, emit)
 
-    def _counting_in(self, index: int, emit: Emit) -> Emit:
-        traffic = self._traffic[index]
+    def _coalesced(self, emit: Emit) -> Emit:
+        self._coalescers.append(Coalescer(emit))
+        return self._coalescers[-1].emit
+
+    def _counting_in(self, index: int, input_index: int = 0) -> Emit:
+        traffic, operators = self._traffic[index], self.operators
 
         def counted(values: list[Any], timestamps: list[int] | None) -> None:
             traffic.records_in += len(values)
-            emit(values, timestamps)
+            operators[index].process(values, timestamps)  # whichever it is now: it may be replaced
 
-        return counted
+        def counted_second(values: list[Any], timestamps: list[int] | None) -> None:
+            traffic.records_in += len(values)
+            operators[index].process_second(values, timestamps)
+
+        return counted if input_index == 0 else counted_second
 
     def _counting_out(self, index: int, consumers: Sequence[Emit]) -> Emit:
         traffic = self._traffic[index]
@@ -175,7 +208,7 @@ class Subtask:
     # --- an epoch ----------------------------------------------------------------------------------------------------
 
     def restore(self, plan: EpochPlan, attempt_id: str) -> None:
-        """Be at the version the plan names, in the plan's scope; open the functions if they are not."""
+        """Be at the version the plan names, in the plan's scope; open the functions that are not."""
         scope = self.scope
         scope.epoch, scope.attempt, scope.attempt_id = plan.epoch, plan.attempt, attempt_id
         scope.now_ms, scope.seed, scope.origin = plan.now_ms, plan.seed, None
@@ -184,12 +217,14 @@ class Subtask:
             restored = plan.states.get(operator.id)
             start = restored[self.index] if restored is not None else SubtaskState()
             self._restore_operator(index, start)
-        if not self._opened:
-            for instance in self.operators:
+        for instance in self.operators:
+            if instance not in self._opened:
                 self._opened.append(instance)  # first: one that fails to open is closed too, as in Flink
                 instance.open()
 
     def _restore_operator(self, index: int, start: SubtaskState) -> None:
+        if self._operator_states[index].bring_to(start.operator_state, self.image.storage):
+            self._renew(index)
         instance, state = self.operators[index], self._states[index]
         instance.watermark = start.watermark
         if isinstance(instance, TimestampsOperator):
@@ -201,6 +236,18 @@ class Subtask:
             state.load_foreign(chain, self.image.storage)
         self._chains[index] = start.chain
         self._rewrite[index] = bool(start.foreign)
+
+    def _renew(self, index: int) -> None:
+        """The operator state was read anew, because an epoch ran elsewhere: a function that keeps it in fields of its
+        own is out of date, and nobody knows which fields. A fresh copy of the function takes its place."""
+        former = self.operators[index]
+        if former in self._opened and isinstance(former, FunctionOperator) and former.keeps_state_in_fields:
+            vertex, _, _ = self.image.load_vertex(self.vertex.id)
+            fresh = self._build(index, vertex.operators[index])
+            fresh.emit, fresh.side_emits = former.emit, former.side_emits
+            self.operators[index] = fresh
+            self._opened.remove(former)
+            former.close()
 
     def begin(self) -> None:
         """Start the epoch, last operator first: whatever fires at once finds everything after it ready."""
@@ -216,12 +263,45 @@ class Subtask:
         times: list[EventTime] = []
         for index, operator in enumerate(self.operators):
             fed_by = self.vertex.operators[index].fed_by
-            times.append(operator.advance(time if fed_by is None else times[fed_by]))
+            reached = time if fed_by is None else times[fed_by]
+            if self.image.batch and reached.ended:
+                self.end_keys(index)
+            times.append(operator.advance(reached))
             if times[-1].ended:
                 operator.finish()
+            if index == 0:
+                for coalescer in self._coalescers:
+                    coalescer.flush()
         for partition in self.partitions.values():
             partition.flush()
         return times
+
+    def group(self, input_index: int, payload: bytes, grouping: KeyGrouping) -> None:
+        """Take a buffer of keyed input in, to be given out key by key."""
+        values, timestamps, self.scope.origin = decode_records(payload)
+        head = self.operators[0]
+        keyed = KeyedInput.of(head.context, input_index)
+        assert keyed is not None
+        cursor = iter(values)
+        try:
+            grouping.add(input_index, cursor, timestamps, keyed.select)
+        except Exception as error:
+            raise head.record_failure(values, cursor, timestamps, input_index) from error
+        self.scope.origin = None
+        grouping.settle(len(values), len(payload))
+
+    def end_keys(self, index: int = 0) -> None:
+        """Nothing more comes for the keys an operator holds, in a batch job: fire what waits, then forget them."""
+        operator, state = self.operators[index], self._states[index]
+        if state is not None:
+            operator.ending = True
+            operator.end_keys()
+            operator.ending = False
+            operator.watermark = MIN_WATERMARK
+            try:
+                state.forget()
+            except Exception as error:
+                raise RecordFailure(self.vertex.operators[index], "ending its keys") from error
 
     def save(self, attempt_id: str) -> dict[Any, OperatorReport]:
         """Make the epoch's changes durable and report every operator."""
@@ -229,25 +309,39 @@ class Subtask:
 
     def _save_operator(self, index: int, operator: ChainedOperator, attempt_id: str) -> OperatorReport:
         instance, state = self.operators[index], self._states[index]
+        instance.snapshot()
         committables, results = instance.prepare_commit() if isinstance(instance, SinkOperator) else ([], None)
         with _blaming(operator, "sending results to the driver"):
             encoded = encode_records(results, None, None) if results else None
         return OperatorReport(
             watermark=instance.watermark,
             chain=self._save_state(index, operator, state, attempt_id) if state is not None else None,
-            state_entries=sum(state.sizes().values()) if state is not None else 0,
+            operator_state=self._save_operator_state(index, operator, attempt_id),
+            state_entries=sum(state.sizes().values() if state else ()) + self._operator_states[index].size(),
             progress=instance.progress if isinstance(instance, TimestampsOperator) else None,
             splits=instance.reports if isinstance(instance, SourceOperator) else {},
             committables=committables,
             results=encoded,
             records_in=self._traffic[index].records_in,
             records_out=self._traffic[index].records_out,
+            next_event_time_ms=instance.next_event_time_ms(),
             late=instance.ledger.read(),
             metrics=self._metric_changes(index),
+            accumulators=self._accumulators(index, operator),
         )
 
+    def _save_operator_state(
+        self, index: int, operator: ChainedOperator, attempt_id: str
+    ) -> OperatorStateFile | None:
+        name = f"{self._file_name(operator, attempt_id)}-operator"
+        with _blaming(operator, "saving its operator state"):
+            return self._operator_states[index].save(self.image.storage, name)
+
+    def _file_name(self, operator: ChainedOperator, attempt_id: str) -> str:
+        return f"state/{operator.id[:16]}-{self.index}-{self.scope.epoch}-{attempt_id}"
+
     def _save_state(self, index: int, operator: ChainedOperator, state: KeyedState, attempt_id: str) -> Chain:
-        name = f"state/{operator.id[:16]}-{self.index}-{self.scope.epoch}-{attempt_id}"
+        name = self._file_name(operator, attempt_id)
         with _blaming(operator, "saving its keyed state"):
             if self._rewrite[index]:
                 return state.save_whole(self.image.storage, name)
@@ -256,6 +350,11 @@ class Subtask:
     def next_wakeup_ms(self) -> int | None:
         """When any operator wants an epoch."""
         return min((at for op in self.operators if (at := op.next_wakeup_ms()) is not None), default=None)
+
+    def interrupt(self) -> None:
+        """No operator waits for anything any more. From any thread."""
+        for operator in self.operators:
+            operator.interrupt()
 
     def close(self) -> None:
         """Close every operator, also if one of them fails to."""
@@ -274,6 +373,13 @@ class Subtask:
     def _metrics(self, index: int) -> dict[str, tuple[str, int | float]]:
         operator = self.operators[index]
         return operator.metrics.readings() if isinstance(operator, FunctionOperator) else {}
+
+    def _accumulators(self, index: int, operator: ChainedOperator) -> bytes | None:
+        instance = self.operators[index]
+        if not isinstance(instance, FunctionOperator) or not instance.runtime_context.accumulators:
+            return None
+        with _blaming(operator, "sending its accumulators to the driver"):
+            return encode_accumulators(instance.runtime_context.accumulators)
 
     def _metric_changes(self, index: int) -> dict[str, tuple[str, int | float]]:
         """What the epoch added to each metric: workers come and go, so only changes can be added up."""

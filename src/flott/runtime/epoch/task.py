@@ -20,17 +20,21 @@ from time import perf_counter
 from typing import Any
 
 from flott.errors import WorkerLostError
-from flott.graph.job_graph import JobEdge, VertexId
+from flott.graph.job_graph import JobEdge, JobVertex, VertexId
 from flott.runtime.epoch.failure import FailureCard, card_of
 from flott.runtime.epoch.gate import InputGate, combine
+from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import SubtaskReport
 from flott.runtime.epoch.subtask import Subtask
-from flott.runtime.epoch.topology import Stage
+from flott.runtime.epoch.topology import Stage, Topology
 from flott.runtime.epoch.wire import ABORT, FAILURE, REPORT, TIME, Row
 from flott.runtime.operators.operator import Emit, EpochScope, EventTime, RecordFailure
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
+
+#: In a batch job the garbage collector looks at what is new after so many batches.
+TIDY_EVERY = 1024
 
 #: (partition of the next stage, row); rows of the last stage are all for the driver and have partition 0.
 Addressed = tuple[int, Row]
@@ -56,7 +60,8 @@ class StageTask:
         for ident in stage.vertices:
             if partition < image.shapes[ident].parallelism:
                 vertex, edges_in, edges_out = image.load_vertex(ident)
-                task.subtasks.append(Subtask(image, vertex, edges_out, partition, scope))
+                by_key = image.batch and _comes_by_key(vertex, edges_in, image.topology)
+                task.subtasks.append(Subtask(image, vertex, edges_out, partition, scope, by_key))
                 task.incoming[ident], outgoing[ident] = edges_in, edges_out
         by_vertex = {subtask.vertex.id: subtask for subtask in task.subtasks}
         neighbours: dict[int, Emit] = {
@@ -70,6 +75,11 @@ class StageTask:
             subtask.compose(task.outbox.append, {i: emit for i, emit in neighbours.items() if i in own})
         return task
 
+    def interrupt(self) -> None:
+        """Whatever waits stops waiting, and fails. From any thread."""
+        for subtask in self.subtasks:
+            subtask.interrupt()
+
     def close(self) -> None:
         """Close all subtasks; the first failure is raised after all were closed."""
         failure: Exception | None = None
@@ -80,6 +90,12 @@ class StageTask:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+
+def _comes_by_key(vertex: JobVertex, incoming: tuple[JobEdge, ...], topology: Topology) -> bool:
+    """Whether the vertex has keyed input that a gate can group: none comes from a neighbour, record by record."""
+    keyed = [edge for edge in incoming if vertex.head.node.keys and vertex.head.node.keys[edge.input_index] is not None]
+    return bool(keyed) and not any(edge.index in topology.local_edges for edge in keyed)
 
 
 def _from_neighbour(take: Emit) -> Emit:
@@ -103,6 +119,8 @@ class TaskCache:
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, dict[tuple[int, int], StageTask]] = OrderedDict()
+        self._taken: StageTask | None = None
+        self._interrupted = False
 
     def take(self, image: JobImage, stage: int, partition: int) -> StageTask:
         """The task, out of the cache until it is given back: one that fails is never seen again."""
@@ -115,7 +133,17 @@ class TaskCache:
                 _close_all(oldest)
         self._jobs.move_to_end(image.image_id)
         task = tasks.pop((stage, partition), None)
-        return task or StageTask.build(image, image.topology.stages[stage], partition)
+        task = task or StageTask.build(image, image.topology.stages[stage], partition)
+        self._taken = task
+        if self._interrupted:
+            task.interrupt()
+        return task
+
+    def interrupt(self) -> None:
+        """Whatever the task at work waits for, and any that comes after it, it waits no more. From any thread."""
+        self._interrupted = True
+        if (task := self._taken) is not None:
+            task.interrupt()
 
     def give_back(self, task: StageTask) -> None:
         """Keep a task whose epoch went well."""
@@ -126,6 +154,8 @@ class TaskCache:
         """Close and forget everything."""
         while self._jobs:
             _close_all(self._jobs.popitem()[1])
+        if self._taken is not None:
+            close_quietly(self._taken)  # it may have been left in the middle of its epoch
 
 
 def _close_all(tasks: dict[tuple[int, int], StageTask]) -> None:
@@ -166,6 +196,7 @@ class _Run:
         self._attempt_id = f"{plan.run_id}-{plan.attempt}-{task_attempt}"
         self._busy_with = ""  #: the vertex at work, for failure cards
         self._scope = EpochScope(epoch=plan.epoch, attempt=plan.attempt)
+        self._batches = 0  #: taken so far
 
     def run(self, rows: Iterable[Row]) -> Iterator[Addressed]:
         gate = InputGate(self._image.settings.input_memory_bytes)
@@ -213,6 +244,7 @@ class _Run:
         for subtask in reversed(task.subtasks):
             self._focus(subtask)
             subtask.begin()
+        yield from self._feed_leading(task, gate)
         for subtask in task.subtasks:
             self._focus(subtask)
             yield from self._feed(task, subtask, gate)
@@ -244,15 +276,64 @@ class _Run:
             for _ in head.read(assigned[subtask.index] if assigned is not None else SourceAssignment()):
                 if task.outbox:
                     yield from self._drain(task)
+                self._tidy()
             return
+        keys = subtask.vertex.head.node.keys if subtask.by_key else ()
+        by_key: list[JobEdge] = []
         for edge in task.incoming[subtask.vertex.id]:
-            take = subtask.input(edge.input_index)
-            for values, timestamps, origin in gate.batches(edge.index, subtask.index):
-                subtask.scope.origin = origin
-                take(values, timestamps)
+            if keys and keys[edge.input_index] is not None:
+                by_key.append(edge)
+            else:
+                yield from self._feed_edge(task, subtask, gate, edge)
+        if by_key:
+            yield from self._feed_by_key(task, subtask, gate, by_key)
+
+    def _feed_edge(self, task: StageTask, subtask: Subtask, gate: InputGate, edge: JobEdge) -> Iterator[Addressed]:
+        take = subtask.input(edge.input_index)
+        for values, timestamps, origin in gate.batches(edge.index, subtask.index):
+            subtask.scope.origin = origin
+            take(values, timestamps)
+            if task.outbox:
+                yield from self._drain(task)
+            self._tidy()
+        subtask.scope.origin = None
+
+    def _feed_leading(self, task: StageTask, gate: InputGate) -> Iterator[Addressed]:
+        """The inputs that come before all others, before any vertex pushes records on; the last vertex first."""
+        for subtask in reversed(task.subtasks):
+            leading = subtask.operators[0].leading_input
+            for edge in task.incoming[subtask.vertex.id]:
+                if edge.input_index == leading:
+                    self._focus(subtask)
+                    yield from self._feed_edge(task, subtask, gate, edge)
+
+    def _feed_by_key(
+        self, task: StageTask, subtask: Subtask, gate: InputGate, edges: list[JobEdge]
+    ) -> Iterator[Addressed]:
+        takes = [subtask.input(index) for index in range(len(subtask.vertex.head.node.keys))]
+        grouping = KeyGrouping(self._image.settings.input_memory_bytes)
+        try:
+            for edge in edges:
+                for payload in gate.payloads(edge.index, subtask.index):
+                    subtask.group(edge.input_index, payload, grouping)
+                    self._tidy()
+            for batch in grouping.batches():
+                if batch is None:
+                    subtask.end_keys()
+                else:
+                    index, values, timestamps = batch
+                    takes[index](values, timestamps)
+                    self._tidy()
                 if task.outbox:
                     yield from self._drain(task)
-        subtask.scope.origin = None
+        finally:
+            grouping.close()
+
+    def _tidy(self) -> None:
+        """The collector is off during an epoch; that of a batch job is so long that cycles would pile up."""
+        self._batches += 1
+        if self._image.batch and self._batches % TIDY_EVERY == 0:
+            gc.collect(1)  # only what is new: what survives is not looked at again
 
     def _advance(self, task: StageTask, gate: InputGate) -> dict[VertexId, list[EventTime]]:
         times: dict[VertexId, list[EventTime]] = {}

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import pickle
 from io import BytesIO
+from struct import error as struct_error
+from struct import pack, unpack
 from typing import Any
 
 import cloudpickle
@@ -20,7 +22,7 @@ from flott.errors import ProgramError
 
 Row = tuple[int, int, int, int, int, int, Any]
 
-DATA = 0  #: payload: bytes of (records, timestamps, origin)
+DATA = 0  #: payload: bytes of (records, packed timestamps, origin)
 TIME = 1  #: payload: (attempt id, [(edge, watermark, idle, ended)]), one row per sender and receiver
 REPORT = 2  #: payload: bytes of a SubtaskReport; for the driver
 FAILURE = 3  #: payload: bytes of a FailureCard; for the driver
@@ -31,11 +33,12 @@ Origin = tuple[str, str] | None
 
 def encode_records(values: list[Any], timestamps: list[int] | None, origin: Origin) -> bytes:
     """Many records as bytes. Instances of classes that exist in this process only travel with their class."""
+    packed = _pack(timestamps)
     try:
-        return pickle.dumps((values, timestamps, origin), protocol=5)
+        return pickle.dumps((values, packed, origin), protocol=5)
     except Exception:
         try:
-            return bytes(cloudpickle.dumps((values, timestamps, origin), protocol=5))
+            return bytes(cloudpickle.dumps((values, packed, origin), protocol=5))
         except Exception as error:
             raise ProgramError(_unpicklable(values, error)) from error
 
@@ -85,13 +88,26 @@ def _encode_forgetfully(values: list[Any], timestamps: list[int] | None, origin:
     target = BytesIO()
     pickler = pickle.Pickler(target, protocol=5)
     pickler.fast = True
-    pickler.dump((values, timestamps, origin))
+    pickler.dump((values, _pack(timestamps), origin))
     return target.getvalue()
 
 
 def decode_records(payload: bytes) -> tuple[list[Any], list[int] | None, Origin]:
     """The records of :func:`encode_records`."""
-    return pickle.loads(payload)  # type: ignore[no-any-return]
+    values, packed, origin = pickle.loads(payload)
+    if packed.__class__ is bytes:
+        packed = list(unpack(f"<{len(packed) // 8}q", packed))
+    return values, packed, origin
+
+
+def _pack(timestamps: list[int] | None) -> bytes | list[int] | None:
+    """Timestamps as 64-bit numbers, which is twice as fast as pickling them; as they are if one does not fit."""
+    if timestamps is None:
+        return None
+    try:
+        return pack(f"<{len(timestamps)}q", *timestamps)
+    except struct_error:
+        return timestamps
 
 
 def _unpicklable(values: list[Any], error: Exception) -> str:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from flott.common import _options as options
+from flott.common._late_records import LedgerEntry
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.datastream.connectors.base import SlicePlan
@@ -28,18 +30,23 @@ from flott.runtime.checkpoint.manifest import InputPlan, Manifest, OperatorSnaps
 from flott.runtime.checkpoint.retention import Discard, orphans, subsumed
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
+from flott.runtime.epoch.accumulators import add_up, values_of
 from flott.runtime.epoch.failure import Blame
 from flott.runtime.epoch.plan import EpochPlan
-from flott.runtime.epoch.redistribute import redistribute
+from flott.runtime.epoch.redistribute import redistribute, snapshot_of
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import EpochRunner
 from flott.runtime.epoch.topology import Topology, lay_out
+from flott.runtime.jobmanager import ledger
+from flott.runtime.jobmanager.alignment import align
 from flott.runtime.jobmanager.commits import SinkCommits
 from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
 from flott.runtime.jobmanager.restart import GiveUp, RestartStrategy, strategy_of
 from flott.runtime.jobmanager.sizing import EpochLimits, next_budget
 from flott.runtime.jobmanager.sources import SourceCoordinator
 from flott.runtime.jobmanager.states import JobStatusHistory
+from flott.runtime.jobmanager.time_report import SourceFacts, Standings, TimeSnapshot, note_standings
+from flott.runtime.jobmanager.wakeups import clock_driven, next_wakeup
 
 log = logging.getLogger("flott.job")
 
@@ -80,12 +87,14 @@ class JobMaster:
     history: JobStatusHistory = field(init=False)
     failure: FlottError | None = field(init=False, default=None)
     metrics: dict[str, int | float] = field(init=False, default_factory=dict)  #: the user's, over all completed epochs
+    ledger: Mapping[OperatorId, LedgerEntry] = field(init=False, default_factory=dict)  #: over the epochs of this run
 
     def __post_init__(self) -> None:
         self.history = JobStatusHistory(self.clock.now_ms)
         self._cancelled = threading.Event()
         self._strategy: RestartStrategy = strategy_of(self.configuration)
         self._topology = lay_out(self.graph)
+        self._clock_driven = clock_driven(self.graph)
         self._limits = EpochLimits.of(self.configuration)
         self._budget = self._limits.first_budget
         self._retain = options.read(self.configuration, options.CHECKPOINTS_RETAINED)
@@ -96,10 +105,12 @@ class JobMaster:
         self._completed: tuple[Manifest, ...] = ()  #: retained checkpoints, oldest first
         self._latest: Manifest | None = None
         self._latest_is_own = True
+        self._resumed_from: Manifest | None = None  #: what the job was started from
         self._pending: InputPlan | None = None  #: the plan of the next epoch, once it is fixed
         self._attempt = 0
         self._failures_ms: list[int] = []
         self._last_start_ms: int | None = None
+        self._standings: Standings = {}  #: since when event time has not moved, as far as this run knows
 
     # --- the job's life ----------------------------------------------------------------------------------------------
 
@@ -143,6 +154,13 @@ class JobMaster:
         else:
             self._completed = tuple(self.store.completed())
             self._latest = self._completed[-1] if self._completed else None
+        self._resumed_from = self._latest
+        if self.graph.batch and self._latest is not None and not self._is_finished():
+            raise ProgramError(
+                f"The job is to continue from checkpoint {self._latest.checkpoint_id}, but a program in BATCH mode"
+                " reads its input from the beginning. Start it without a checkpoint, or set execution.runtime-mode to"
+                " STREAMING."
+            )
         self._recover()
 
     def _recover(self) -> None:
@@ -163,6 +181,8 @@ class JobMaster:
         plan = self.store.read_plan(self._next_epoch)
         # A plan of a program with other sources is void: nothing that was made of it has ever been visible.
         self._pending = plan if plan is not None and plan.slices.keys() == self._sources.keys() else None
+        if self._pending is not None and self.graph.batch and not self._pending.finished:
+            self._pending = None  # made when the program ran in STREAMING mode
 
     def _is_finished(self) -> bool:
         return self._latest is not None and self._latest_is_own and self._latest.final
@@ -192,7 +212,7 @@ class JobMaster:
 
     def _try_epoch(self) -> None:
         try:
-            plan = self._pending or self._plan_input()
+            plan = self._pending or (self._plan_everything() if self.graph.batch else self._plan_input())
             if plan is not None:
                 self._run_epoch(plan)
         except EpochFailure as error:
@@ -235,11 +255,24 @@ class JobMaster:
             now = self.clock.now_ms()
         running = [source for source in self._sources.values() if not source.finished]
         share = max(1, self._budget // max(len(running), 1))
-        slices = {ident: source.plan(share, now) for ident, source in self._sources.items()}
+        facts = {ident: fact for ident, source in self._sources.items() if (fact := source.aligned(now)) is not None}
+        alignments = align(facts)
+        slices = {ident: source.plan(share, now, alignments.get(ident)) for ident, source in self._sources.items()}
         if not self._has_work(slices, now):
             self._pause(max(1, self._wake_at(slices, now) - now))
             return None
-        plan = InputPlan(self._next_epoch, now, slices)
+        held = {ident: source.held for ident, source in self._sources.items() if source.held}
+        plan = InputPlan(self._next_epoch, now, slices, held)
+        self.store.write_plan(plan)
+        self._pending = plan
+        return plan
+
+    def _plan_everything(self) -> InputPlan:
+        """Fix the one epoch of a batch job: it reads all there is."""
+        now = self.clock.now_ms()
+        plan = InputPlan(
+            self._next_epoch, now, {ident: source.plan_everything(now) for ident, source in self._sources.items()}
+        )
         self.store.write_plan(plan)
         self._pending = plan
         return plan
@@ -274,6 +307,8 @@ class JobMaster:
         self.on_step("planned", plan.epoch)
         epoch_plan = self._epoch_plan(plan)
         planned = self.clock.monotonic()
+        for listener in self.listeners:
+            listener.on_start(plan.epoch, self.runner.progress)
         result = self.runner.run(epoch_plan)
         self.on_step("ran", plan.epoch)
         _raise_failures(result, self.graph, self._topology)
@@ -305,8 +340,11 @@ class JobMaster:
             statistics.records_in,
             statistics.total_ms,
             result.busy_seconds(self._topology) * 1000,
-            statistics.backlog,
+            # What alignment keeps from being read says nothing about what could be.
+            any(part.backlog and self._sources[i].alignment.advance_ms is None for i, part in plan.slices.items()),
         )
+        self._keep_ledger(statistics.ledger)
+        self._standings = note_standings(self._standings, self.time_snapshot(plan.now_ms))
         for listener in self.listeners:
             listener.on_epoch(statistics)
 
@@ -317,12 +355,17 @@ class JobMaster:
             attempt=self._attempt,
             now_ms=plan.now_ms,
             seed=crc32(self.job_id.encode()),
-            sources={ident: self._sources[ident].assign(slices, plan.now_ms) for ident, slices in plan.slices.items()},
+            sources={
+                ident: self._sources[ident].assign(slices, plan.now_ms, plan.held.get(ident, frozenset()))
+                for ident, slices in plan.slices.items()
+            },
             states={
-                operator.id: redistribute(self._snapshot_of(operator), operator, self._latest_is_own)
+                operator.id: redistribute(
+                    self._snapshot_of(operator), operator, self._latest_is_own, self._latest is self._resumed_from
+                )
                 for operator in self.graph.operators.values()
             },
-            final=all(slices.finished for slices in plan.slices.values()),
+            final=plan.finished,
         )
 
     def _snapshot_of(self, operator: ChainedOperator) -> OperatorSnapshot | None:
@@ -337,21 +380,14 @@ class JobMaster:
         """What the reports amount to: the next checkpoint."""
         for ident, coordinator in self._sources.items():
             reports = {split: r for _, outcome in result.of_operator(ident) for split, r in outcome.splits.items()}
-            coordinator.complete(plan.slices[ident], reports, plan.now_ms)
+            coordinator.complete(plan.slices[ident], reports, plan.now_ms, plan.held.get(ident, frozenset()))
         operators: dict[OperatorId, OperatorSnapshot] = {}
         committables = {}
         for ident, operator in self.graph.operators.items():
             outcomes = [outcome for _, outcome in result.of_operator(ident)]
-            operators[ident] = OperatorSnapshot(
-                operator.node.name,
-                operator.node.uid,
-                operator.node.parallelism,
-                operator.node.max_parallelism,
-                tuple(SubtaskSnapshot(o.watermark, o.chain, o.progress) for o in outcomes),
-            )
+            operators[ident] = snapshot_of(operator, outcomes)
             if found := [committable for outcome in outcomes for committable in outcome.committables]:
                 committables[ident] = found
-        wakeups = [report.wakeup_ms for report in result.reports if report.wakeup_ms is not None]
         return Manifest(
             job_id=self.job_id,
             job_name=self.graph.name,
@@ -362,15 +398,49 @@ class JobMaster:
             sources={ident: coordinator.snapshot() for ident, coordinator in self._sources.items()},
             committables=committables,
             attempts=tuple(sorted({report.attempt_id for report in result.reports})),
-            wakeup_ms=min(wakeups, default=None),
+            wakeup_ms=next_wakeup(result, self._clock_driven, plan.now_ms),
             final=final,
+            accumulators=add_up(
+                self._latest.accumulators if self._latest is not None and self._latest_is_own else None,
+                [o.accumulators for ident in operators for _, o in result.of_operator(ident) if o.accumulators],
+            ),
         )
+
+    @property
+    def accumulators(self) -> dict[str, Any]:
+        """The results of the user's accumulators over all completed epochs. From any thread."""
+        latest = self._latest
+        return values_of(latest.accumulators if latest is not None and self._latest_is_own else None)
 
     def _count_metrics(self, result: EpochResult) -> None:
         for report in result.reports:
             for ident, outcome in report.operators.items():
                 name = self.graph.operators[ident].node.name
                 combine(self.metrics, {f"{name}.{metric}": reading for metric, reading in outcome.metrics.items()})
+
+    def _keep_ledger(self, epoch: Mapping[OperatorId, LedgerEntry]) -> None:
+        for entry in ledger.first_drops(self.ledger, epoch):
+            log.warning("Late records are being dropped. %s", ledger.describe(entry))
+        combine(self.metrics, ledger.metric_changes(self.graph, epoch))
+        self.ledger = ledger.add(self.ledger, epoch)
+
+    def time_snapshot(self, now_ms: int | None = None) -> TimeSnapshot:
+        """The facts about event time, from any thread: what is read here is replaced as a whole, never changed."""
+        latest, coordinators = self._latest, dict(self._sources)
+        now_ms = self.clock.now_ms() if now_ms is None else now_ms
+        if latest is None:
+            return TimeSnapshot(self.graph, now_ms)
+        sources = {
+            ident: SourceFacts(
+                snapshot.splits,
+                coordinators[ident].alignment.paused if ident in coordinators else frozenset(),
+                coordinators[ident].backlog if ident in coordinators else False,
+                snapshot.finished,
+            )
+            for ident, snapshot in latest.sources.items()
+            if ident in self.graph.operators
+        }
+        return TimeSnapshot(self.graph, now_ms, latest.checkpoint_id, sources, latest.operators, self._standings)
 
     # --- retention ---------------------------------------------------------------------------------------------------
 
@@ -416,10 +486,12 @@ def _raise_failures(result: EpochResult, graph: JobGraph, topology: Topology) ->
 def _with_root(snapshot: OperatorSnapshot, root: str) -> OperatorSnapshot:
     """The snapshot with absolute file names: its files are in another job's directory."""
     def absolute(subtask: SubtaskSnapshot) -> SubtaskSnapshot:
-        chain = subtask.chain
+        chain, operator_state = subtask.chain, subtask.operator_state
         if chain is not None:
             chain = tuple(replace(file, name=str(Path(root, file.name))) for file in chain)
-        return replace(subtask, chain=chain)
+        if operator_state is not None:
+            operator_state = replace(operator_state, name=str(Path(root, operator_state.name)))
+        return replace(subtask, chain=chain, operator_state=operator_state)
 
     return replace(snapshot, subtasks=tuple(absolute(subtask) for subtask in snapshot.subtasks))
 
@@ -454,4 +526,5 @@ def _statistics(
         complete_ms=complete_ms,
         commit_ms=commit_ms,
         operators=traffic,
+        ledger=ledger.ledger_of(graph, result),
     )

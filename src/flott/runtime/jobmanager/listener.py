@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from flott.common._late_records import LedgerEntry
 from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.graph.operator_ids import OperatorId
+from flott.runtime.epoch.runner import TaskProgress
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class EpochStatistics:
     complete_ms: float
     commit_ms: float
     operators: Mapping[OperatorId, tuple[int, int]] = field(default_factory=dict)  #: records in and out
+    #: What windowed and timed operators did with the records they got.
+    ledger: Mapping[OperatorId, LedgerEntry] = field(default_factory=dict)
 
     @property
     def total_ms(self) -> float:
@@ -45,6 +49,9 @@ class JobListener:
 
     def on_status(self, status: JobStatus, reason: str = "") -> None:
         """The job has reached a status."""
+
+    def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
+        """An epoch begins. While it runs, ``progress`` says from any thread how far it is, if the carrier knows."""
 
     def on_epoch(self, statistics: EpochStatistics) -> None:
         """An epoch is complete and committed."""

@@ -59,4 +59,6 @@ def next_budget(
     if wanted >= 1 and not backlog:
         return budget  # it kept up: the size says how much arrived, not how much is possible
     scale = min(MAX_GROWTH, max(MAX_SHRINK, wanted))
-    return max(1, min(limits.max_records, int(max(records, 1) * scale)))
+    # An epoch that was quick because its source gave less than was asked for proves nothing against the budget.
+    least = budget if wanted >= 1 else 1
+    return min(limits.max_records, max(least, int(records * scale)))

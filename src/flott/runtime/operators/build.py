@@ -6,14 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from flott.graph import specs
+from flott.runtime.operators.async_io import AsyncOperator
+from flott.runtime.operators.broadcast import BroadcastOperator
 from flott.runtime.operators.connected import ConnectedOperator
+from flott.runtime.operators.interval_join import IntervalJoinOperator
 from flott.runtime.operators.operator import Operator, OperatorContext
 from flott.runtime.operators.process import ProcessOperator
-from flott.runtime.operators.reduce import ReduceOperator
+from flott.runtime.operators.reduce import FinalReduceOperator, ReduceOperator
 from flott.runtime.operators.sink import SinkOperator
 from flott.runtime.operators.source import SourceOperator
 from flott.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from flott.runtime.operators.watermarks import TimestampsOperator
+from flott.runtime.operators.window.build import build_window_operator
 
 _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Operator]] = {
     specs.SourceSpec: lambda context, spec: SourceOperator(context, spec.source, spec.strategy),
@@ -21,13 +25,21 @@ _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Opera
     specs.MapSpec: lambda context, spec: MapOperator(context, spec.function),
     specs.FlatMapSpec: lambda context, spec: FlatMapOperator(context, spec.function),
     specs.FilterSpec: lambda context, spec: FilterOperator(context, spec.function),
-    specs.ReduceSpec: lambda context, spec: ReduceOperator(context, spec.function),
+    specs.ReduceSpec: lambda context, spec: _reduce_of(context)(context, spec.function),
     specs.ProcessSpec: lambda context, spec: ProcessOperator(context, spec.function),
     specs.CoProcessSpec: lambda context, spec: ProcessOperator(context, spec.function),
+    specs.BroadcastProcessSpec: BroadcastOperator,
     specs.CoMapSpec: lambda context, spec: ConnectedOperator(context, spec.function, "map", flat=False),
     specs.CoFlatMapSpec: lambda context, spec: ConnectedOperator(context, spec.function, "flat_map", flat=True),
+    specs.WindowSpec: build_window_operator,
+    specs.IntervalJoinSpec: IntervalJoinOperator,
+    specs.AsyncSpec: lambda context, spec: AsyncOperator(context, spec),
     specs.SinkSpec: lambda context, spec: SinkOperator(context, spec.sink),
 }
+
+
+def _reduce_of(context: OperatorContext) -> type[ReduceOperator]:
+    return FinalReduceOperator if context.batch else ReduceOperator
 
 
 def build_operator(context: OperatorContext) -> Operator:

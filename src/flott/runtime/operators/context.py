@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 import random
-from typing import Any
+from typing import Any, TypeVar
 
+from flott.common._accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
 from flott.datastream.functions._callables import as_reduce
-from flott.datastream.functions._context import RuntimeContext
+from flott.datastream.functions._context import KeyedStateStore, RuntimeContext
 from flott.datastream.state._descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -30,7 +31,10 @@ from flott.runtime.state.handles import (
     TableValueState,
 )
 from flott.runtime.state.keyed_state import KeyedState
+from flott.runtime.state.tables import ValueTable
 from flott.runtime.state.timers import TimerTable
+
+A = TypeVar("A", bound=Accumulator[Any, Any])
 
 
 class TaskRuntimeContext(RuntimeContext):
@@ -40,7 +44,14 @@ class TaskRuntimeContext(RuntimeContext):
         self._context = context
         self._metrics = metrics
         self._random = random.Random()
+        self.accumulators: dict[str, Accumulator[Any, Any]] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """An epoch begins: a repeated one draws the same random numbers and adds up the same."""
         self.reseed()
+        for accumulator in self.accumulators.values():
+            accumulator.reset_local()
 
     def reseed(self) -> None:
         """Begin the epoch's own sequence of random numbers: a repeated epoch draws the same ones."""
@@ -74,43 +85,119 @@ class TaskRuntimeContext(RuntimeContext):
     def get_random(self) -> random.Random:
         return self._random
 
+    # --- accumulators ------------------------------------------------------------------------------------------------
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
+        if not isinstance(accumulator, Accumulator):
+            raise ProgramError(
+                f"add_accumulator({name!r}) takes an accumulator such as flott.common.IntCounter(), found"
+                f" {accumulator!r}."
+            )
+        if name in self.accumulators:
+            raise ProgramError(
+                f"Operator {self._context.operator.label} has an accumulator {name!r} already. Register it once, in"
+                " open(), and keep it in a field; get_accumulator() gives it again."
+            )
+        self.accumulators[name] = accumulator
+
+    def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
+        if name not in self.accumulators:
+            raise ProgramError(
+                f"Operator {self._context.operator.label} has no accumulator {name!r}; it has"
+                f" {', '.join(sorted(self.accumulators)) or 'none'}. Register it with add_accumulator() in open()."
+            )
+        return self.accumulators[name]
+
+    def get_int_counter(self, name: str) -> IntCounter:
+        return self._accumulator(name, IntCounter)
+
+    def get_long_counter(self, name: str) -> LongCounter:
+        return self._accumulator(name, LongCounter)
+
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        return self._accumulator(name, DoubleCounter)
+
+    def get_histogram(self, name: str) -> Histogram:
+        return self._accumulator(name, Histogram)
+
+    def _accumulator(self, name: str, kind: type[A]) -> A:
+        if name not in self.accumulators:
+            self.add_accumulator(name, kind())
+        accumulator = self.accumulators[name]
+        if type(accumulator) is not kind:
+            raise ProgramError(
+                f"The accumulator {name!r} of operator {self._context.operator.label} is a"
+                f" {type(accumulator).__name__}, not a {kind.__name__}. Choose another name for one of them."
+            )
+        return accumulator
+
     # --- keyed state -------------------------------------------------------------------------------------------------
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        state = self._keyed(state_descriptor)
-        table = state.value_table(state_descriptor.name, state_descriptor.type_info)
-        return TableValueState(table, state.current)
+        return self._keyed(state_descriptor).get_state(state_descriptor)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        state = self._keyed(state_descriptor)
-        return TableListState(state.list_table(state_descriptor.name), state.current)
+        return self._keyed(state_descriptor).get_list_state(state_descriptor)
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        state = self._keyed(state_descriptor)
-        return TableMapState(state.map_table(state_descriptor.name), state.current)
+        return self._keyed(state_descriptor).get_map_state(state_descriptor)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        state = self._keyed(state_descriptor)
-        table = state.value_table(state_descriptor.name, state_descriptor.type_info)
-        return TableReducingState(table, state.current, as_reduce(state_descriptor.get_reduce_function()))
+        return self._keyed(state_descriptor).get_reducing_state(state_descriptor)
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        state = self._keyed(state_descriptor)
-        table = state.value_table(state_descriptor.name, state_descriptor.type_info)
-        return TableAggregatingState(table, state.current, state_descriptor.get_agg_function())
+        return self._keyed(state_descriptor).get_aggregating_state(state_descriptor)
 
-    def _keyed(self, descriptor: StateDescriptor) -> KeyedState:
-        if descriptor.ttl_config is not None:
-            raise ProgramError(
-                f"State {descriptor.name!r} of operator {self._context.operator.label} asks for a time to live, which"
-                " this version of Flott does not have. Remove enable_time_to_live(), or clear the state with a timer."
-            )
-        if self._context.keyed_state is None:
+    def _keyed(self, descriptor: StateDescriptor) -> TableStateStore:
+        state = self._context.keyed_state
+        if state is None:
             raise ProgramError(
                 f"Operator {self._context.operator.label} asks for the keyed state {descriptor.name!r}, but its input"
                 " is not keyed. Call key_by(...) before it."
             )
-        return self._context.keyed_state
+        return TableStateStore(state, state.current)
+
+
+class TableStateStore(KeyedStateStore):
+    """Handles to keyed state over tables. ``current`` holds the entry the handles show: the current key, or for
+    state that belongs to a window (``prefix`` is then the name of its owner) the pair of key and window."""
+
+    def __init__(self, state: KeyedState, current: CurrentKey, prefix: str = ""):
+        self._state = state
+        self._current = current
+        self._prefix = prefix
+        self._namespaced = bool(prefix)
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return TableValueState(self._values(state_descriptor), self._current)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        name = self._name(state_descriptor)
+        return TableListState(self._state.list_table(name, namespaced=self._namespaced), self._current)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        name = self._name(state_descriptor)
+        return TableMapState(self._state.map_table(name, namespaced=self._namespaced), self._current)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        reduce = as_reduce(state_descriptor.get_reduce_function())
+        return TableReducingState(self._values(state_descriptor), self._current, reduce)
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return TableAggregatingState(
+            self._values(state_descriptor), self._current, state_descriptor.get_agg_function()
+        )
+
+    def _values(self, descriptor: StateDescriptor) -> ValueTable:
+        return self._state.value_table(self._name(descriptor), descriptor.type_info, namespaced=self._namespaced)
+
+    def _name(self, descriptor: StateDescriptor) -> str:
+        if descriptor.ttl_config is not None:
+            raise ProgramError(
+                f"State {descriptor.name!r} of operator {self._state.owner} asks for a time to live, which this version"
+                " of Flott does not have. Remove enable_time_to_live(), or clear the state with a timer."
+            )
+        return self._prefix + descriptor.name
 
 
 class KeyedTimerService(TimerService):
@@ -130,10 +217,12 @@ class KeyedTimerService(TimerService):
         return self._operator.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._processing.register(_whole(timestamp), self._current.key)
+        if not self._operator.ending:
+            self._processing.register(_whole(timestamp), self._current.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._event.register(_whole(timestamp), self._current.key)
+        if not self._operator.ending:
+            self._event.register(_whole(timestamp), self._current.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
         self._processing.delete(_whole(timestamp), self._current.key)

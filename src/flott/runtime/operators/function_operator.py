@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flott.datastream.functions._basic import Function
+from flott.datastream.functions._checkpointed import CheckpointedFunction
 from flott.metrics import MetricGroup
+from flott.runtime.operators.checkpointed import InitializationContext, SnapshotContext
 from flott.runtime.operators.context import TaskRuntimeContext
 from flott.runtime.operators.operator import Operator, OperatorContext
 
@@ -19,7 +21,17 @@ class FunctionOperator(Operator):
         self.metrics = MetricGroup()
         self.runtime_context = TaskRuntimeContext(context, self.metrics)
 
+    @property
+    def keeps_state_in_fields(self) -> bool:
+        """Whether the function object itself stands for operator state, and for one version of it only."""
+        return isinstance(self.function, CheckpointedFunction)
+
     def open(self) -> None:
+        if isinstance(self.function, CheckpointedFunction):
+            try:
+                self.function.initialize_state(InitializationContext(self.context, self.runtime_context))
+            except Exception as error:
+                raise self.failure("initialize_state()") from error
         if isinstance(self.function, Function):
             try:
                 self.function.open(self.runtime_context)
@@ -31,7 +43,14 @@ class FunctionOperator(Operator):
         """Resolve what is looked up once: called when the function is open."""
 
     def begin(self) -> None:
-        self.runtime_context.reseed()
+        self.runtime_context.begin()
+
+    def snapshot(self) -> None:
+        if isinstance(self.function, CheckpointedFunction):
+            try:
+                self.function.snapshot_state(SnapshotContext(self.context.scope))
+            except Exception as error:
+                raise self.failure("snapshot_state()") from error
 
     def close(self) -> None:
         if isinstance(self.function, Function):

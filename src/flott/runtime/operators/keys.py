@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flott.common.typeinfo import TypeInformation
 from flott.datastream.functions._callables import as_key_selector
 from flott.runtime.operators.operator import OperatorContext
 from flott.runtime.state.handles import CurrentKey
+from flott.runtime.state.key_groups import REMEMBERED_KEYS
 
 
 class KeyedInput:
@@ -26,7 +28,10 @@ class KeyedInput:
         key = keys[index] if index < len(keys) else None
         if key is None or context.keyed_state is None:
             return None
-        return KeyedInput(as_key_selector(key.selector), context.keyed_state.current)
+        select = as_key_selector(key.selector)
+        if key.in_place and key.key_type is not None:  # otherwise the exchange has checked it
+            select = _checking(select, key.key_type)
+        return KeyedInput(select, context.keyed_state.current)
 
     def setting_key(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """``call`` with the record's key made current first."""
@@ -37,3 +42,19 @@ class KeyedInput:
             return call(value)
 
         return with_key
+
+
+def _checking(select: Callable[[Any], Any], key_type: TypeInformation) -> Callable[[Any], Any]:
+    """``select`` with each key that is new checked against its declared type."""
+    known: set[Any] = set()
+
+    def checked(value: Any) -> Any:
+        key = select(value)
+        if key not in known:
+            if len(known) >= REMEMBERED_KEYS:
+                known.clear()
+            key_type.conform([key])
+            known.add(key)
+        return key
+
+    return checked

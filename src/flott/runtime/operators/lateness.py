@@ -11,21 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: So many late records are shown, per operator subtask and epoch.
-MAX_SAMPLES = 3
+from flott.common._late_records import MAX_SAMPLES, LateSample
 
 _shortened = reprlib.Repr()
 _shortened.maxstring = _shortened.maxother = 120
 _shortened.maxtuple = _shortened.maxlist = 10
-
-
-@dataclass(frozen=True)
-class LateSample:
-    """One record that came too late."""
-
-    record: str  #: in words, shortened
-    timestamp: int
-    watermark: int  #: how far event time was when it came
 
 
 @dataclass(frozen=True)

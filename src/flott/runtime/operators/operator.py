@@ -4,7 +4,7 @@ Operators work on whole batches (lists of records, with a parallel list of times
 call per operator and *batch*, and each operator is one tight loop. A batch is never changed once it was emitted:
 several consumers may share it.
 
-    open -> [ begin -> process* -> advance -> (finish) ]* -> close        one bracket per epoch
+    open -> [ begin -> process* -> advance -> (finish) -> snapshot ]* -> close        one bracket per epoch
 
 An operator outlives an epoch: its worker keeps it, opened, for the next one. What belongs to the epoch at hand is in
 the :class:`EpochScope` that all operators of a task share.
@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream.functions._callables import as_key_selector
 from flott.graph.job_graph import ChainedOperator
 from flott.runtime.operators.lateness import LateLedger
 from flott.runtime.state.keyed_state import KeyedState
+from flott.runtime.state.operator_state import OperatorState
 
 #: Takes a batch: records, and their timestamps if they have any.
 Emit = Callable[[list[Any], "list[int] | None"], None]
@@ -62,7 +63,9 @@ class OperatorContext:
     subtask: int
     scope: EpochScope
     keyed_state: KeyedState | None = None
+    operator_state: OperatorState = field(default_factory=lambda: OperatorState("?"))
     job_parameters: dict[str, str] = field(default_factory=dict)
+    batch: bool = False  #: only final results are wanted
 
     @property
     def parallelism(self) -> int:
@@ -89,6 +92,7 @@ class RecordFailure(Exception):
         has_key: bool = False,
         timestamp: int | None = None,
         index: int | None = None,
+        origin: tuple[str, str] | None = None,
     ):
         super().__init__(activity)
         self.operator = operator
@@ -97,6 +101,12 @@ class RecordFailure(Exception):
         self.key, self.has_key = key, has_key
         self.timestamp = timestamp
         self.index = index  #: position of the record in the batch the operator was given
+        self.origin = origin  #: where the record comes from, if it is not one of the records at hand
+
+
+def position_of(cursor: Iterator[Any], length: int) -> int:
+    """The position of what an iterator over a list of this length has just given out."""
+    return length - cursor.__length_hint__() - 1  # type: ignore[attr-defined,no-any-return]
 
 
 def _nowhere(values: list[Any], timestamps: list[int] | None) -> None:
@@ -106,12 +116,18 @@ def _nowhere(values: list[Any], timestamps: list[int] | None) -> None:
 class Operator:
     """The root of all operators. Subclasses override what they need; ``emit`` is set when the chain is composed."""
 
+    #: The input whose records of an epoch are all processed before any of the other; None: in the order of the inputs.
+    leading_input: int | None = None
+
     def __init__(self, context: OperatorContext):
         self.context = context
         self.emit: Emit = _nowhere
         self.side_emits: dict[str, Emit] = {}
         self.watermark = MIN_WATERMARK  #: what closed the previous epoch; the new one while timers fire
         self.ledger = LateLedger()  #: of operators that may find a record too late
+        #: The keys in state are ending, in a batch job. A timer that a program sets now is not set, as in Flink: one
+        #: that sets itself again whenever it fires would go on for ever.
+        self.ending = False
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -134,12 +150,30 @@ class Operator:
         self.watermark = max(self.watermark, time.watermark)
         return EventTime(self.watermark, time.idle, time.ended)
 
+    def end_keys(self) -> None:
+        """In a batch job: no more records come for the keys in state. Event time jumps to its end, all timers fire.
+
+        Called behind the records of every key; once for all of them at the end if they did not come key by key. The
+        state is emptied afterwards, and event time begins anew for the next key.
+        """
+        self.advance(EventTime(MAX_WATERMARK, ended=True))
+
     def finish(self) -> None:
         """The input has ended for good, and its last timers have fired."""
+
+    def snapshot(self) -> None:
+        """The epoch ends and state is about to be saved: write what is not in it yet."""
 
     def next_wakeup_ms(self) -> int | None:
         """When the operator wants an epoch even if there is no input."""
         return None
+
+    def next_event_time_ms(self) -> int | None:
+        """The next event time at which it has something to do; a wake-up, where event time follows the clock."""
+        return None
+
+    def interrupt(self) -> None:
+        """Do not wait for anything any more: the epoch was cancelled. Called from another thread, at any time."""
 
     def close(self) -> None:
         """Release what ``open`` took."""
@@ -160,7 +194,7 @@ class Operator:
         self, values: list[Any], cursor: Iterator[Any], timestamps: list[int] | None, input_index: int = 0
     ) -> RecordFailure:
         """A failure at the record a cursor over ``values`` has just given out: found without counting in the loop."""
-        index = len(values) - cursor.__length_hint__() - 1  # type: ignore[attr-defined]
+        index = position_of(cursor, len(values))
         key, has_key = self._key_of(values[index], input_index)
         return self.failure(
             "processing a record",

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from flott.common.watermark_strategy import MAX_WATERMARK
+from flott.datastream.functions._broadcast import KeyedBroadcastProcessFunction
 from flott.datastream.functions._co import CoProcessFunction, KeyedCoProcessFunction
 from flott.datastream.functions._process import KeyedProcessFunction
 from flott.datastream.output_tag import OutputTag
@@ -22,33 +24,44 @@ from flott.runtime.operators.operator import EventTime, Operator, OperatorContex
 from flott.runtime.state.handles import CurrentKey
 from flott.runtime.state.timers import TimerTable
 
-_Call = Callable[[Any, "RecordContext"], Iterable[Any]]
+_Call = Callable[[Any, "CallContext"], Iterable[Any]]
 _Select = Callable[[Any], Any]
 _Append = Callable[[Any], None]
 
 EVENT_TIMERS = "_event-time-timers"
 PROCESSING_TIMERS = "_processing-time-timers"
 
+_WITH_TIMERS = (KeyedProcessFunction, KeyedCoProcessFunction, KeyedBroadcastProcessFunction)
 
-class RecordContext(KeyedCoProcessFunction.OnTimerContext[Any], CoProcessFunction.Context):
-    """The one context object of an operator: its fields are set before each call, so none is made per record."""
 
-    __slots__ = ("_current", "_domain", "_timers", "_timestamp")
+class CallContext:
+    """A context object: its fields are set before each call, so none is made per record."""
 
-    def __init__(self, timers: TimerService, current: CurrentKey):
+    __slots__ = ("_domain", "_timers", "_timestamp")
+
+    def __init__(self, timers: TimerService):
         self._timers = timers
-        self._current = current
         self._timestamp: int | None = None
         self._domain = TimeDomain.EVENT_TIME
+
+    def timestamp(self) -> int:
+        return self._timestamp  # type: ignore[return-value]  # None where the stream has no timestamps
+
+
+class RecordContext(CallContext, KeyedCoProcessFunction.OnTimerContext[Any], CoProcessFunction.Context):
+    """What a process function sees, of records and of timers."""
+
+    __slots__ = ("_current",)
+
+    def __init__(self, timers: TimerService, current: CurrentKey):
+        super().__init__(timers)
+        self._current = current
 
     def get_current_key(self) -> Any:
         return self._current.key
 
     def timer_service(self) -> TimerService:
         return self._timers
-
-    def timestamp(self) -> int:
-        return self._timestamp  # type: ignore[return-value]  # None where the stream has no timestamps
 
     def time_domain(self) -> TimeDomain:
         return self._domain
@@ -69,16 +82,20 @@ class ProcessOperator(FunctionOperator):
             service: TimerService = KeyedTimerService(self, self.event_timers, self.processing_timers, self.current)
         else:
             service = UnkeyedTimerService(self)
-        self.record = RecordContext(service, self.current)
+        self.record = self.make_context(service)
         self._first: Callable[[list[Any], list[int] | None], None] = self._unready
         self._second: Callable[[list[Any], list[int] | None], None] = self._unready
 
+    def make_context(self, timers: TimerService) -> RecordContext:
+        """The context of records and timers."""
+        return RecordContext(timers, self.current)
+
     def prepare(self) -> None:
         if hasattr(self.function, "process_element"):
-            self._first = self._loop(0, self.function.process_element)
+            self._first = self.loop(0, self.function.process_element, self.record)
         else:
-            self._first = self._loop(0, self.function.process_element1)
-            self._second = self._loop(1, self.function.process_element2)
+            self._first = self.loop(0, self.function.process_element1, self.record)
+            self._second = self.loop(1, self.function.process_element2, self.record)
 
     def process(self, values: list[Any], timestamps: list[int] | None) -> None:
         self._first(values, timestamps)
@@ -89,12 +106,15 @@ class ProcessOperator(FunctionOperator):
     def _unready(self, values: list[Any], timestamps: list[int] | None) -> None:
         raise AssertionError("process() before open()")
 
-    def _loop(self, index: int, call: Callable[..., Any]) -> Callable[[list[Any], list[int] | None], None]:
+    def loop(
+        self, index: int, call: Callable[..., Any], record: CallContext
+    ) -> Callable[[list[Any], list[int] | None], None]:
+        """The loop over batches of an input that calls the function for each record."""
         keyed = KeyedInput.of(self.context, index)
         select = keyed.select if keyed is not None else None
         if not inspect.isgeneratorfunction(call):
             call = _iterable(call)
-        record, current = self.record, self.current
+        current = self.current
 
         def run(values: list[Any], timestamps: list[int] | None) -> None:
             out: list[Any] = []
@@ -127,15 +147,23 @@ class ProcessOperator(FunctionOperator):
             self._fire(self.event_timers, self.watermark, TimeDomain.EVENT_TIME)
         return advanced
 
+    def end_keys(self) -> None:
+        super().end_keys()
+        if self.processing_timers is not None:  # nobody waits for them: the input has ended
+            self._fire(self.processing_timers, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
+
     def next_wakeup_ms(self) -> int | None:
         return self.processing_timers.next_timestamp() if self.processing_timers is not None else None
+
+    def next_event_time_ms(self) -> int | None:
+        return self.event_timers.next_timestamp() if self.event_timers is not None else None
 
     def _fire_processing_timers(self) -> None:
         if self.processing_timers is not None:
             self._fire(self.processing_timers, self.context.scope.now_ms, TimeDomain.PROCESSING_TIME)
 
     def _fire(self, timers: TimerTable, time: int, domain: TimeDomain) -> None:
-        if not isinstance(self.function, KeyedProcessFunction | KeyedCoProcessFunction):
+        if not isinstance(self.function, _WITH_TIMERS):
             return
         record, current, on_timer = self.record, self.current, _iterable(self.function.on_timer)
         out: list[Any] = []
@@ -162,14 +190,14 @@ class ProcessOperator(FunctionOperator):
 # The loops over a batch. Everything they touch is a local variable: that is a tenth of their time.
 
 
-def _plain_loop(values: Iterator[Any], call: _Call, record: RecordContext, append: _Append) -> None:
+def _plain_loop(values: Iterator[Any], call: _Call, record: CallContext, append: _Append) -> None:
     for value in values:
         for produced in call(value, record):
             append(produced)
 
 
 def _keyed_loop(
-    values: Iterator[Any], select: _Select, current: CurrentKey, call: _Call, record: RecordContext, append: _Append
+    values: Iterator[Any], select: _Select, current: CurrentKey, call: _Call, record: CallContext, append: _Append
 ) -> None:
     for value in values:
         current.key = select(value)
@@ -183,7 +211,7 @@ def _stamped_loop(
     select: _Select | None,
     current: CurrentKey,
     call: _Call,
-    record: RecordContext,
+    record: CallContext,
     append: _Append,
     stamp: _Append,
 ) -> None:

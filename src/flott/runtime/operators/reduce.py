@@ -10,6 +10,7 @@ from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import OperatorContext
 
 REDUCED = "_reduce"
+LAST_TIMESTAMP = "_reduce-timestamp"
 
 
 class ReduceOperator(FunctionOperator):
@@ -25,6 +26,10 @@ class ReduceOperator(FunctionOperator):
         self._call = as_reduce(function)
 
     def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self.emit(self.fold(values, timestamps), timestamps)
+
+    def fold(self, values: list[Any], timestamps: list[int] | None) -> list[Any]:
+        """Fold a batch into the state; returns the value of each record's key after it."""
         select, current, call = self._keyed.select, self._keyed.current, self._call
         entries, changed = self._table.entries, self._table.changed
         out: list[Any] = []
@@ -37,4 +42,26 @@ class ReduceOperator(FunctionOperator):
                 out.append(reduced)
         except Exception as error:
             raise self.record_failure(values, cursor, timestamps) from error
-        self.emit(out, timestamps)
+        return out
+
+
+class FinalReduceOperator(ReduceOperator):
+    """The reduce of a batch: each key's last value, with the timestamp of the record that was folded in last."""
+
+    def __init__(self, context: OperatorContext, function: Any):
+        super().__init__(context, function)
+        assert context.keyed_state is not None
+        self._timestamps = context.keyed_state.value_table(LAST_TIMESTAMP)
+
+    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self.fold(values, timestamps)
+        if timestamps is not None:
+            self._timestamps.entries.update(zip(map(self._keyed.select, values), timestamps, strict=True))
+
+    def end_keys(self) -> None:
+        reduced, timestamps = self._table.entries, self._timestamps.entries
+        unstamped = [value for key, value in reduced.items() if key not in timestamps]
+        if unstamped:
+            self.emit(unstamped, None)
+        if timestamps:
+            self.emit([reduced[key] for key in timestamps], list(timestamps.values()))

@@ -9,7 +9,7 @@ from typing import Any
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK, WatermarkStrategy
 from flott.datastream.connectors.base import Json, Records, Slice, Source, SourceReader
 from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
-from flott.runtime.operators.watermarks import CLOSING_TIME, TimeKeeper, TimeProgress
+from flott.runtime.operators.watermarks import CLOSING_TIME, TimeKeeper, TimeProgress, stamping_failure
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ class SourceAssignment:
     held_watermark: int | None = None
     #: The highest watermark among those that are idle: as far as event time goes once nothing is waited for.
     idle_watermark: int | None = None
+    #: The source has no split after this epoch, but may get others: it is waited for as far as its last ones came.
+    bereft: bool = False
+    ingestion_ms: int = 0  #: the time of this epoch's records, for a source in ingestion time
     finished: bool = False  #: after this epoch the source has nothing more, ever
 
 
@@ -102,7 +105,7 @@ class SourceOperator(Operator):
 
     def _keeper(self, progress: TimeProgress) -> TimeKeeper:
         try:
-            return TimeKeeper(self._strategy, progress, self.context.scope.now_ms)
+            return TimeKeeper(self._strategy, progress, self.context.scope.now_ms, self._assignment.ingestion_ms)
         except Exception as error:
             raise self.failure("making the watermark generator") from error
 
@@ -124,36 +127,30 @@ class SourceOperator(Operator):
             keeper.observe(batch.values, timestamps)
             return timestamps
         except Exception as error:
-            failure = self._locate(keeper, batch)
+            failure = stamping_failure(self, keeper, batch.values, batch.timestamps)
             if failure.index is not None and self._reader is not None:
                 exact = self._reader.locate(part, count + failure.index)
                 self.context.scope.origin = (exact, exact)
             raise failure from error
 
-    def _locate(self, keeper: TimeKeeper, batch: Records[Any]) -> RecordFailure:
-        for index, value in enumerate(batch.values):
-            try:
-                stamp = keeper.assign([value], batch.timestamps and batch.timestamps[index : index + 1])
-                keeper.observe([value], stamp)
-            except Exception:
-                return self.failure("assigning a timestamp or watermark", record=value, has_record=True, index=index)
-        return self.failure("assigning timestamps or watermarks")
-
     def advance(self, time: EventTime) -> EventTime:
         if self._assignment.finished:
             self.watermark = MAX_WATERMARK
             return EventTime(self.watermark, ended=True)
+        if self._strategy.ingestion_time:
+            self.watermark = max(self.watermark, self._assignment.ingestion_ms - 1)
+            return EventTime(self.watermark)
         waited_for = [r.progress.watermark for r in self.reports.values() if not (r.progress.idle or r.ended)]
         if self._assignment.held_watermark is not None:
             waited_for.append(self._assignment.held_watermark)
         if waited_for:
             self.watermark = max(self.watermark, min(waited_for))
             return EventTime(self.watermark)
-        # Nothing is being waited for: what ended or is idle counts as far as it got, and others need not wait for this
-        # subtask.
+        # No split is being waited for: what ended or is idle counts as far as it got, and others need not wait for this
+        # subtask, unless it read the last splits the source has for now.
         ended = [r.progress.watermark for r in self.reports.values() if r.ended]
         idle = [r.progress.watermark for r in self.reports.values() if not r.ended]
         if self._assignment.idle_watermark is not None:
             idle.append(self._assignment.idle_watermark)
         self.watermark = max(self.watermark, min(ended, default=MIN_WATERMARK), *idle)
-        return EventTime(self.watermark, idle=True)
+        return EventTime(self.watermark, idle=not (ended and self._assignment.bereft))

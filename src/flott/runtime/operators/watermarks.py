@@ -16,7 +16,7 @@ from flott.common.watermark_strategy import (
     WatermarkStrategy,
 )
 from flott.errors import TypeMismatchError
-from flott.runtime.operators.operator import EventTime, Operator, OperatorContext
+from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
 
 _WHOLE = {int}
 
@@ -54,12 +54,17 @@ class TimeProgress:
 
 
 class TimeKeeper(WatermarkOutput):
-    """Runs one watermark generator over batches and keeps its progress."""
+    """Runs one watermark generator over batches and keeps its progress.
 
-    def __init__(self, strategy: WatermarkStrategy, progress: TimeProgress, now_ms: int):
+    ``ingestion_ms`` is the time of records in ingestion time: the epoch's clock, or later if event time was there
+    already.
+    """
+
+    def __init__(self, strategy: WatermarkStrategy, progress: TimeProgress, now_ms: int, ingestion_ms: int):
         self._strategy = strategy
         self._now_ms = now_ms
         self._progress = progress
+        self._ingestion_ms = ingestion_ms if strategy.ingestion_time else None
         self._generator = strategy.generator_factory() if strategy.generator_factory is not None else None
         if self._generator is not None and progress.generator is not None:
             vars(self._generator).update(pickle.loads(progress.generator))
@@ -72,7 +77,7 @@ class TimeKeeper(WatermarkOutput):
         """The timestamps of a batch by the strategy. Calls user code."""
         extract = self._extract
         if extract is None:
-            return timestamps
+            return timestamps if self._ingestion_ms is None else [self._ingestion_ms] * len(values)
         if timestamps is None:
             stamped = [extract(value, MIN_WATERMARK) for value in values]
         else:
@@ -91,8 +96,20 @@ class TimeKeeper(WatermarkOutput):
         for value, timestamp in zip(values, timestamps, strict=True):
             self._generator.on_event(value, timestamp, self)
 
+    def locate(self, values: list[Any], timestamps: list[int] | None) -> int | None:
+        """Which record of a batch the strategy fails at: they are gone through again, one by one, until it does."""
+        for position, value in enumerate(values):
+            try:
+                stamp = self.assign([value], timestamps and timestamps[position : position + 1])
+                self.observe([value], stamp)
+            except Exception:
+                return position
+        return None
+
     def close_epoch(self) -> TimeProgress:
         """The progress at the end of the epoch."""
+        if self._ingestion_ms is not None:  # follows the clock, whatever comes
+            return TimeProgress(watermark=self._ingestion_ms - 1, active_at_ms=self._now_ms)
         if self._generator is not None:
             self._generator.on_periodic_emit(self)
             state = pickle.dumps(vars(self._generator))
@@ -106,14 +123,26 @@ class TimeKeeper(WatermarkOutput):
     # --- WatermarkOutput: what a generator calls ---------------------------------------------------------------------
 
     def emit_watermark(self, watermark: Watermark) -> None:
-        if watermark.timestamp > self._progress.watermark:
-            self._progress = replace(self._progress, watermark=watermark.timestamp)
+        reached = max(watermark.timestamp, self._progress.watermark)
+        self._progress = replace(self._progress, watermark=reached, idle=False)
 
     def mark_idle(self) -> None:
         self._progress = replace(self._progress, idle=True)
 
     def mark_active(self) -> None:
         self._progress = replace(self._progress, idle=False)
+
+
+def stamping_failure(
+    operator: Operator, keeper: TimeKeeper, values: list[Any], timestamps: list[int] | None
+) -> RecordFailure:
+    """The strategy failed on a batch: what the failure card shows, with the record if it is found."""
+    position = keeper.locate(values, timestamps)
+    if position is None:
+        return operator.failure("assigning timestamps or watermarks")
+    return operator.failure(
+        "assigning a timestamp or watermark", record=values[position], has_record=True, index=position
+    )
 
 
 class TimestampsOperator(Operator):
@@ -126,8 +155,9 @@ class TimestampsOperator(Operator):
         self._keeper: TimeKeeper | None = None
 
     def begin(self) -> None:
+        now_ms = self.context.scope.now_ms
         try:
-            self._keeper = TimeKeeper(self._strategy, self.progress, self.context.scope.now_ms)
+            self._keeper = TimeKeeper(self._strategy, self.progress, now_ms, max(now_ms, self.watermark + 1))
         except Exception as error:
             raise self.failure("making the watermark generator") from error
 
@@ -137,7 +167,7 @@ class TimestampsOperator(Operator):
             stamped = self._keeper.assign(values, timestamps)
             self._keeper.observe(values, stamped)
         except Exception as error:
-            raise self._locate(values, timestamps) from error
+            raise stamping_failure(self, self._keeper, values, timestamps) from error
         self.emit(values, stamped)
 
     def advance(self, time: EventTime) -> EventTime:
@@ -153,19 +183,6 @@ class TimestampsOperator(Operator):
 
     def next_wakeup_ms(self) -> int | None:
         timeout = self._strategy.idle_timeout_ms
-        if timeout is None or self.progress.idle or self.progress.active_at_ms is None:
+        if timeout is None or self._strategy.ingestion_time or self.progress.idle or self.progress.active_at_ms is None:
             return None
         return self.progress.active_at_ms + timeout
-
-    def _locate(self, values: list[Any], timestamps: list[int] | None) -> Exception:
-        """Find the record: the batch is gone through again, one by one, until it fails again."""
-        assert self._keeper is not None
-        for position, value in enumerate(values):
-            try:
-                stamp = self._keeper.assign([value], timestamps and timestamps[position : position + 1])
-                self._keeper.observe([value], stamp)
-            except Exception:
-                return self.failure(
-                    "assigning a timestamp or watermark", record=value, has_record=True, index=position
-                )
-        return self.failure("assigning timestamps or watermarks")

@@ -23,7 +23,7 @@ from flott.errors import WorkerLostError
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
-from flott.runtime.epoch.runner import gather
+from flott.runtime.epoch.runner import TaskProgress, gather
 from flott.runtime.spark.worker import PLAN, StageBody, encode_plan
 
 
@@ -94,6 +94,19 @@ class SparkRunner:
             assert self._image is not None
             self._context.setJobGroup(self._group, self._image.job_name, interruptOnCancel=True)
             self._grouped_thread = threading.get_ident()
+
+    def progress(self) -> TaskProgress | None:
+        """By Spark's status tracker: a few calls to the JVM, so not to be asked all the time."""
+        if self._image is None:
+            return None
+        with suppress(Py4JError):
+            tracker = self._context.statusTracker()
+            job = tracker.getJobInfo(max(tracker.getJobIdsForGroup(self._group), default=-1))
+            if job is not None:
+                stages = [stage for ident in job.stageIds if (stage := tracker.getStageInfo(ident)) is not None]
+                total = sum(stage.width for stage in self._image.topology.stages)
+                return TaskProgress(sum(stage.numCompletedTasks for stage in stages), total)
+        return None
 
     def cancel(self) -> None:
         self._cancelled = True

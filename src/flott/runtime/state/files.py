@@ -137,3 +137,12 @@ def _unpickle(raw: bytes, name: str) -> dict[str, Any]:
             f"The state file {name} holds an object that cannot be made again: {type(error).__name__}: {error}. If its"
             " class was moved or renamed, make it importable under its former name, too."
         ) from error
+
+
+def is_picklable(value: Any) -> bool:
+    """Whether a value can be saved: asked to find the culprit when a file could not be encoded."""
+    try:
+        pickle.dumps(value, protocol=5)
+    except Exception:
+        return False
+    return True

@@ -7,17 +7,19 @@ checkpoint it either is up to date, catches up by the files it missed, or starts
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flott.errors import ProgramError, StateError, TypeMismatchError
 from flott.runtime.state.compaction import Fold, decide_fold
-from flott.runtime.state.files import TableHeader, encode_file, read_blocks, read_header
+from flott.runtime.state.encoding import encode_key
+from flott.runtime.state.files import TableHeader, encode_file, is_picklable, read_blocks, read_header
 from flott.runtime.state.handles import CurrentKey
 from flott.runtime.state.key_groups import KeyGroupIndex
+from flott.runtime.state.panes import PaneTable
 from flott.runtime.state.tables import Delta, ListTable, MapTable, Table, ValueTable, make_table
+from flott.runtime.state.timelines import TimelineTable
 from flott.runtime.state.timers import TimerTable
 from flott.runtime.storage import LocalStorage
 
@@ -46,10 +48,11 @@ Chain = tuple[StateFile, ...]
 class KeyedState:
     """The tables of one operator subtask."""
 
-    def __init__(self, owner: str, max_parallelism: int, groups: range):
+    def __init__(self, owner: str, max_parallelism: int, groups: range, *, in_place: bool = False):
         self.owner = owner  #: the operator's label, for errors
         self.current = CurrentKey()
         self.groups = groups
+        self._in_place = in_place  #: the program, and not an exchange, has brought records to their key's subtask
         self.version: str | None = None
         self._tables: dict[str, Table] = {}
         self._types: dict[str, TypeInformation] = {}
@@ -57,23 +60,25 @@ class KeyedState:
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
-    def value_table(self, name: str, value_type: TypeInformation | None = None) -> ValueTable:
+    def value_table(
+        self, name: str, value_type: TypeInformation | None = None, *, namespaced: bool = False
+    ) -> ValueTable:
         """The value table with this name, made if it is new."""
         if value_type is not None:
             self._types[name] = value_type
-        table = self._table(name, "value", ValueTable)
+        table = self._table(name, "value", lambda: ValueTable(namespaced))
         assert isinstance(table, ValueTable)
         return table
 
-    def list_table(self, name: str) -> ListTable:
+    def list_table(self, name: str, *, namespaced: bool = False) -> ListTable:
         """The list table with this name, made if it is new."""
-        table = self._table(name, "list", ListTable)
+        table = self._table(name, "list", lambda: ListTable(namespaced))
         assert isinstance(table, ListTable)
         return table
 
-    def map_table(self, name: str) -> MapTable:
+    def map_table(self, name: str, *, namespaced: bool = False) -> MapTable:
         """The map table with this name, made if it is new."""
-        table = self._table(name, "map", MapTable)
+        table = self._table(name, "map", lambda: MapTable(namespaced))
         assert isinstance(table, MapTable)
         return table
 
@@ -82,6 +87,22 @@ class KeyedState:
         table = self._table(name, "timers", TimerTable)
         assert isinstance(table, TimerTable)
         return table
+
+    def pane_table(self, name: str) -> PaneTable:
+        """The panes with this name, made if they are new."""
+        table = self._table(name, "panes", PaneTable)
+        assert isinstance(table, PaneTable)
+        return table
+
+    def timeline_table(self, name: str) -> TimelineTable:
+        """The timelines with this name, made if they are new."""
+        table = self._table(name, "timelines", TimelineTable)
+        assert isinstance(table, TimelineTable)
+        return table
+
+    def in_group_order(self, keys: Iterable[Any]) -> list[Any]:
+        """The keys by key group, and within a group as they came: the same order in every copy of the state."""
+        return sorted(keys, key=self._group_index.__getitem__)
 
     def _table(self, name: str, kind: str, make: Callable[[], Table]) -> Table:
         table = self._tables.get(name)
@@ -94,9 +115,27 @@ class KeyedState:
             )
         return table
 
+    def find(self, name: str) -> Table | None:
+        """The table with this name, if there is one."""
+        return self._tables.get(name)
+
+    def keys_with(self, name: str) -> list[Any]:
+        """The keys that have an entry in a table, in an order that depends on the keys only."""
+        table = self._tables[name]
+        assert isinstance(table, ValueTable | ListTable | MapTable)
+        return sorted(table.entries, key=encode_key)
+
     def sizes(self) -> dict[str, int]:
         """Number of entries per table."""
         return {name: table.size() for name, table in self._tables.items()}
+
+    def forget(self) -> None:
+        """Be empty, as if nothing had ever been here: in a batch job, when the keys that were have ended."""
+        if self._in_place:
+            self._drain()  # it refuses keys of other subtasks, as saving them would
+            self.version = None
+        for table in self._tables.values():
+            table.empty()
 
     # --- restoring ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +251,7 @@ class KeyedState:
         try:
             return encode_file(self._headers(deltas), deltas)
         except Exception as error:  # whatever an object of the user's raises when it is pickled
-            culprits = (n for n, groups in deltas.items() if not all(map(_is_picklable, groups.values())))
+            culprits = (n for n, groups in deltas.items() if not all(map(is_picklable, groups.values())))
             raise StateError(
                 f"State {next(culprits, '?')!r} of operator {self.owner} holds an object that cannot be saved:"
                 f" {type(error).__name__}: {error}. Keep plain data in state, and make such objects in open()."
@@ -232,11 +271,19 @@ class KeyedState:
                 if group not in self.groups:
                     raise StateError(
                         f"Operator {self.owner} holds state {name!r} for a key of key group {group}, which is not one"
-                        f" of its own ({self.groups.start} to {self.groups.stop - 1}). The key selector gave one record"
-                        " two different keys: it must depend on the record alone."
+                        f" of its own ({self.groups.start} to {self.groups.stop - 1}). {self._why_foreign()}"
                     )
                 if name in self._types:
                     self._conform(name, delta)
+
+    def _why_foreign(self) -> str:
+        if self._in_place:
+            return (
+                "Its input was keyed by reinterpret_as_keyed_stream(), which does not move records: each must be in the"
+                " subtask of its key already, as it is after an operator on a stream keyed alike, with the same"
+                " parallelism and maximum parallelism. Use key_by() instead."
+            )
+        return "The key selector gave one record two different keys: it must depend on the record alone."
 
     def _conform(self, name: str, delta: Delta) -> None:
         entries, values, _ = delta
@@ -252,12 +299,11 @@ class KeyedState:
 
 
 def _table_of(header: TableHeader) -> Table:
-    return TimerTable() if header.kind == "timers" else make_table(header.kind, header.namespaced)
-
-
-def _is_picklable(value: Any) -> bool:
-    try:
-        pickle.dumps(value, protocol=5)
-    except Exception:
-        return False
-    return True
+    match header.kind:
+        case TimerTable.kind:
+            return TimerTable()
+        case PaneTable.kind:
+            return PaneTable()
+        case TimelineTable.kind:
+            return TimelineTable()
+    return make_table(header.kind, header.namespaced)

@@ -68,6 +68,8 @@ def test_functions_can_be_pickled() -> None:
 
 def test_every_exported_function_extends_function() -> None:
     others = {"RuntimeContext", "KeyedStateStore", "TimerService", "SourceFunction", "SinkFunction"}
+    others |= {"AsyncRetryPredicate", "AsyncRetryStrategy"}
+    others |= {"CheckpointedFunction", "FunctionInitializationContext", "FunctionSnapshotContext"}
     for name in set(functions.__all__) - others:
         assert issubclass(getattr(functions, name), Function)
 

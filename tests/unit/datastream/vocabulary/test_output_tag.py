@@ -36,7 +36,12 @@ def test_an_id_is_a_text_that_is_not_empty(tag_id: Any) -> None:
 
 def test_a_type_is_a_type() -> None:
     with pytest.raises(TypeError, match="type of OutputTag 't'"):
-        OutputTag("t", str)  # type: ignore[arg-type]
+        OutputTag("t", "str")  # type: ignore[call-overload]
+
+
+def test_a_type_may_be_a_type_hint() -> None:
+    assert OutputTag("t", tuple[str, float]).type_info == Types.TUPLE([Types.STRING(), Types.DOUBLE()])
+    assert OutputTag("t", [str, Types.LONG()]).type_info == Types.ROW([Types.STRING(), Types.LONG()])
 
 
 def test_a_tag_cannot_be_changed() -> None:

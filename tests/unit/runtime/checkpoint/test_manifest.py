@@ -25,6 +25,7 @@ from flott.runtime.checkpoint.manifest import (
 )
 from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.state.keyed_state import StateFile
+from flott.runtime.state.operator_shares import Mode, OperatorStateFile, StateShape
 
 _times = st.integers(-(2**63), 2**63 - 1)
 _text = st.text(max_size=8)
@@ -38,9 +39,14 @@ _files = st.builds(StateFile, _text, st.integers(0, 2**50), st.booleans(), st.li
 _progress = st.builds(
     TimeProgress, _times, st.booleans(), st.none() | _times, st.none() | st.binary(max_size=8)
 )
+_operator_files = st.builds(
+    OperatorStateFile, _text, st.integers(0, 2**50),
+    st.lists(st.builds(StateShape, _text, st.sampled_from(Mode), st.integers(0, 2**40)), max_size=3).map(tuple),
+)  # fmt: skip
 _subtasks = st.builds(
-    SubtaskSnapshot, _times, st.none() | st.lists(_files, max_size=3).map(tuple), st.none() | _progress
-)
+    SubtaskSnapshot, _times, st.none() | st.lists(_files, max_size=3).map(tuple), st.none() | _progress,
+    st.none() | _operator_files,
+)  # fmt: skip
 _operators = st.builds(
     OperatorSnapshot, _text, st.none() | _text, st.integers(1, 9), st.integers(1, 128),
     st.lists(_subtasks, max_size=3).map(tuple),
@@ -57,18 +63,27 @@ manifests = st.builds(
 )  # fmt: skip
 _slices = st.builds(Slice, _text, _json, _json, st.none() | st.integers(0), st.booleans(), _json)
 _slice_plans = st.builds(
-    SlicePlan, st.lists(_slices, max_size=3).map(tuple), st.booleans(), st.booleans(), st.none() | _times
-)
-plans = st.builds(
-    InputPlan, st.integers(1), _times,
-    st.dictionaries(_ids, _slice_plans, max_size=2),
+    SlicePlan, st.lists(_slices, max_size=3).map(tuple), st.booleans(), st.booleans(), st.none() | _times,
+    st.lists(_text, max_size=2).map(tuple),
 )  # fmt: skip
+_held = st.frozensets(_text, min_size=1, max_size=2)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> InputPlan:
+    slices = draw(st.dictionaries(_ids, _slice_plans, max_size=2))
+    held = {ident: draw(_held) for ident in slices if draw(st.booleans())}
+    return InputPlan(draw(st.integers(1)), draw(_times), slices, held)
+
 
 EXAMPLE = Manifest(
     "j1", "word count", 7, 1_700_000_000_000, 42,
     operators={OperatorId("ab" * 16): OperatorSnapshot("count", "c", 2, 128, (
         SubtaskSnapshot(5, (StateFile("state/base", 100, True), StateFile("state/d", 20, False, ("state/c",)))),
-        SubtaskSnapshot(6, (StateFile("state/other", 30, False),), TimeProgress(6, False, 1, b"gen")),
+        SubtaskSnapshot(
+            6, (StateFile("state/other", 30, False),), TimeProgress(6, False, 1, b"gen"),
+            OperatorStateFile("state/items", 7, (StateShape("r", Mode.BROADCAST, 3), StateShape("l", Mode.SPLIT, 1))),
+        ),
     ))},
     sources={OperatorId("cd" * 16): SourceSnapshot({"at": 3}, {"s": TimeProgress(5)}, True)},
     committables={OperatorId("ef" * 16): [{"file": "x"}]},
@@ -84,16 +99,27 @@ def test_a_manifest_is_read_as_it_was_written(manifest):
     assert decode_manifest(encode_manifest(manifest), "f") == manifest
 
 
-@given(plans)
+@given(plans())
 def test_an_input_plan_is_read_as_it_was_written(plan):
     assert decode_input(encode_input(plan), "f") == plan
 
 
+def test_a_manifest_from_before_there_was_operator_state_is_read():
+    content = json.loads(encode_manifest(EXAMPLE))
+    for subtask in content["operators"]["ab" * 16]["subtasks"]:
+        del subtask["operator-state"]
+    read = decode_manifest(json.dumps(content).encode(), "f").operators[OperatorId("ab" * 16)].subtasks
+    assert [subtask.operator_state for subtask in read] == [None, None]
+    assert [subtask.chain for subtask in read] == [s.chain for s in EXAMPLE.operators[OperatorId("ab" * 16)].subtasks]
+
+
 def test_a_manifest_knows_its_files_and_their_size():
-    assert EXAMPLE.files == {"state/base", "state/d", "state/other"}
-    assert EXAMPLE.state_bytes == 150
+    assert EXAMPLE.files == {"state/base", "state/d", "state/other", "state/items"}
+    assert EXAMPLE.state_bytes == 157
     assert EXAMPLE.operators[OperatorId("ab" * 16)].has_state
     assert not OperatorSnapshot("n", None, 1, 1, (SubtaskSnapshot(chain=()), SubtaskSnapshot())).has_state
+    unkeyed = OperatorSnapshot("n", None, 1, 1, (SubtaskSnapshot(operator_state=OperatorStateFile("f", 1, ())),))
+    assert (unkeyed.has_state, unkeyed.has_keyed_state) == (True, False)
 
 
 @pytest.mark.parametrize(

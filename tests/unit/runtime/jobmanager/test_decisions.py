@@ -195,6 +195,11 @@ def test_without_a_backlog_the_budget_says_nothing_about_what_is_possible() -> N
     assert next_budget(frame, 50_000, 0, 10, 5, backlog=True) == 50_000
 
 
+def test_a_source_that_gives_less_than_asked_does_not_make_epochs_small() -> None:
+    frame = EpochLimits(target_ms=1_000, initial_records=1_000, max_records=100_000)
+    assert next_budget(frame, 50_000, 1, 10, 5, backlog=True) == 50_000
+
+
 def test_a_checkpoint_interval_bounds_the_duration_of_an_epoch() -> None:
     configuration = Configuration().set_string("execution.checkpointing.interval", "200 ms")
     assert EpochLimits.of(configuration).target_ms == 200

@@ -237,6 +237,63 @@ def test_a_generator_keeps_its_state_from_epoch_to_epoch_and_over_crashes(
     assert [record[2] for record in ledger.records if record[0] != "timer"] == watermarks
 
 
+class Punctuated(WatermarkGenerator):
+    """A record "mark" says that everything before it has come."""
+
+    def on_event(self, value: Any, timestamp: int, output: Any) -> None:
+        if value[0] == "mark":
+            output.emit_watermark(Watermark(timestamp))
+
+    def on_periodic_emit(self, output: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize("middle", [False, True])
+def test_a_watermark_counts_from_the_end_of_its_epoch_and_never_goes_back(tmp_path: Path, middle: bool) -> None:
+    """Records first, then the watermark: what follows a mark in the same epoch is not late."""
+    script = [
+        ("k", 5), ("mark", 10), ("k", 6), EndOfEpoch(), ("k", 7), ("mark", 8), EndOfEpoch(), ("k", 9), ("mark", 20),
+        ("mark", 15), EndOfEpoch(), ("k", 30),
+    ]  # fmt: skip
+    strategy = WatermarkStrategy.for_generator(Punctuated).with_timestamp_assigner(lambda item, _: item[1])
+    ledger, env = Ledger(uuid4().hex), in_process(1)
+    stream = env.from_source(ScriptedSource(script), WatermarkStrategy.no_watermarks() if middle else strategy, "items")
+    stamped = stream.assign_timestamps_and_watermarks(strategy) if middle else stream
+    stamped.key_by(lambda item: item[0]).process(Late()).sink_to(LedgerSink(ledger))
+    assert live(env, tmp_path).failure is None
+    met = [(item[1], watermark) for kind, item, watermark in ledger.records if kind != "timer"]
+    assert met == [
+        (5, NEVER), (10, NEVER), (6, NEVER), (7, 10), (8, 10), (9, 10), (20, 10), (15, 10), (30, 20),
+    ]  # fmt: skip
+
+
+def test_every_split_has_a_generator_of_its_own(tmp_path: Path) -> None:
+    strategy = WatermarkStrategy.for_generator(Punctuated).with_timestamp_assigner(lambda item, _: item[1])
+    slower = [("k", 1), EndOfEpoch(), ("mark", 5), EndOfEpoch(), ("k", 6)]
+    script = {"x": [("mark", 10), EndOfEpoch(), ("k", 11)], "y": slower}
+    found = run(ScriptedSource(script), tmp_path, strategy, parallelism=1)
+    met = {item[1]: watermark for kind, item, watermark in found if kind != "timer"}
+    assert met == {10: NEVER, 1: NEVER, 11: NEVER, 5: NEVER, 6: 5}
+
+
+def test_a_generator_after_a_change_of_parallelism_starts_anew_but_event_time_does_not_go_back(tmp_path: Path) -> None:
+    strategy = WatermarkStrategy.for_generator(Periodic).with_timestamp_assigner(lambda item, _: item[1])
+    ledger, source = Ledger(uuid4().hex), ScriptedSource(ONE_BY_ONE)
+    for parallelism, crash_at in ((1, 4), (2, 99)):
+        env = in_process(parallelism)
+        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "items").uid("items").set_parallelism(1)
+        stamped = stream.rescale().assign_timestamps_and_watermarks(strategy).uid("time")
+        stamped.key_by(lambda item: item[0]).process(Late()).uid("late").sink_to(LedgerSink(ledger)).uid("sink")
+
+        def die(step: str, epoch: int, at: int = crash_at) -> None:
+            if step == "completed" and epoch == at:
+                raise Crash
+
+        assert live(env, tmp_path, on_step=die).failure is None
+    met = [record[2] for record in ledger.records if record[0] != "timer"]
+    assert met == [NEVER, 10, 20, 30, 40, 40, 40]
+
+
 # --- timers ----------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +356,37 @@ def test_a_timer_that_is_due_is_not_lost_in_a_crash(tmp_path: Path) -> None:
     life(stop)
     # The epoch that was planned before the crash keeps its clock; the timers after it are overdue and fire at once.
     assert [(at, now) for _, at, now, _ in ledger.records] == [(5_000, 5_000), (6_000, 3_605_000), (7_000, 3_605_000)]
+
+
+class Snooze(KeyedProcessFunction[Any, Any, Any]):
+    """A record of length 0 deletes the timer that the one before set; all others set one, perhaps in the past."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.at = runtime_context.get_state(ValueStateDescriptor("at"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        timers = ctx.timer_service()
+        if value[1] == 0:
+            timers.delete_processing_time_timer(self.at.value())
+            return
+        self.at.update(timers.current_processing_time() + value[1])
+        timers.register_processing_time_timer(self.at.value())
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield ctx.get_current_key(), timestamp, ctx.timer_service().current_processing_time()
+
+
+def test_a_deleted_timer_wakes_nobody_and_an_overdue_one_fires_at_once_in_order(tmp_path: Path) -> None:
+    ledger, clock = Ledger(uuid4().hex), ManualClock(10_000, until_ms=120_000)
+    script = [("gone", 5_000), Wait(1_000), ("gone", 0), ("b", -5), ("a", -5), ("c", -700), ("later", 2_000)]
+    env = in_process(1)
+    stream = env.from_source(ScriptedSource(script, endless=True), WatermarkStrategy.no_watermarks(), "items")
+    stream.key_by(lambda item: item[0]).process(Snooze()).sink_to(LedgerSink(ledger))
+    incarnation = live(env, tmp_path, clock=clock)
+    assert ledger.records == [
+        ("c", 10_300, 11_000), ("a", 10_995, 11_000), ("b", 10_995, 11_000), ("later", 13_000, 13_000),
+    ]  # fmt: skip
+    assert len(incarnation.history.epochs) == 3
 
 
 class Ordered(KeyedProcessFunction[Any, Any, Any]):

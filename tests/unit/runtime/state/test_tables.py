@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.errors import CorruptStateError, StateError
+from flott.runtime.state.panes import PaneTable
 from flott.runtime.state.tables import ListTable, MapTable, Table, ValueTable, make_table
 from flott.runtime.state.timers import TimerTable
 
@@ -55,11 +56,22 @@ def change_timers(table: TimerTable, entry: str, argument: int) -> None:
         table.register(argument // 3, entry)
 
 
+def change_panes(table: PaneTable, entry: str, argument: int) -> None:
+    pane = argument % 3
+    if argument % 5 == 0:
+        table.drop(pane)
+    else:
+        held, marks = table.open(pane)
+        held[entry] = argument
+        marks[entry] = None
+
+
 KINDS: dict[str, tuple[Callable[[], Table], Callable[[Any, str, int], None]]] = {
     "value": (ValueTable, set_value),
     "list": (ListTable, change_list),
     "map": (MapTable, change_map),
     "timers": (TimerTable, change_timers),
+    "panes": (PaneTable, change_panes),
 }
 
 
@@ -69,6 +81,8 @@ def view(table: Any) -> Any:
         while (timer := timers.pop_due(10**9)) is not None:
             fired.append(timer)
         return fired
+    if isinstance(table, PaneTable):
+        return {pane: list(held.items()) for pane, held in table.panes.items() if held}
     if isinstance(table, MapTable):
         return {entry: list(held.items()) for entry, held in table.entries.items()}
     return copy.deepcopy(table.entries)

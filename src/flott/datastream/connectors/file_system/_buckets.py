@@ -10,11 +10,14 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from flott._absent import no_java_object
 from flott.errors import ProgramError
 
 
 class BucketAssigner(ABC):
     """Names the bucket of a record: a directory relative to the base path, ``""`` for the base path itself."""
+
+    get_java_object = no_java_object("get_java_object")
 
     @abstractmethod
     def buckets(self, values: list[Any], now_ms: int) -> str | list[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from flott._absent import no_java_object
 from flott.errors import ProgramError
 
 
 class RollingPolicy:
     """When the output of several checkpoints is put together and published as one part file."""
+
+    get_java_object = no_java_object("get_java_object")
 
     @staticmethod
     def default_rolling_policy(
@@ -51,6 +54,8 @@ class OutputFileConfig:
 
     part_prefix: str = "part"
     part_suffix: str = ""
+
+    get_java_object = no_java_object("get_java_object")
 
     def __post_init__(self) -> None:
         for text in (self.part_prefix, self.part_suffix):
@@ -96,6 +101,8 @@ class FileCompactStrategy:
     size_threshold: int = -1
     num_compact_threads: int = 1
 
+    get_java_object = no_java_object("get_java_object")
+
     @staticmethod
     def builder() -> FileCompactStrategy.Builder:
         return FileCompactStrategy.Builder()
@@ -129,6 +136,8 @@ class FileCompactStrategy:
 @dataclass(frozen=True)
 class FileCompactor:
     """How Flink would compact. Here for ported programs: row formats are concatenated in any case."""
+
+    get_java_object = no_java_object("get_java_object")
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:

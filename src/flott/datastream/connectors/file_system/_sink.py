@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from flott._absent import no_java_object
 from flott.common.serialization import Encoder
 from flott.datastream.connectors.base import Committer, Sink, SinkWriter, WriterContext
 from flott.datastream.connectors.file_system._buckets import BucketAssigner, FunctionBucketAssigner
@@ -124,6 +125,11 @@ class FileSink(Sink[Any]):
 
 class StreamingFileSink:
     """Flink's older name for :class:`FileSink`: the builders are the same."""
+
+    get_java_function = no_java_object("get_java_function")
+
+    DefaultRowFormatBuilder = FileSink.RowFormatBuilder
+    DefaultBulkFormatBuilder = FileSink.BulkFormatBuilder
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:

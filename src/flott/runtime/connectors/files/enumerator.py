@@ -187,6 +187,7 @@ class _Draft:
         self._share = max(1, budget // request.parallelism)
         self._units_per_record = units_per_record
         self._parallelism = request.parallelism
+        self._max_slices = None if request.everything else SLICES_PER_SUBTASK * request.parallelism
 
     @property
     def share(self) -> int:
@@ -195,7 +196,7 @@ class _Draft:
 
     @property
     def has_room(self) -> bool:
-        return self._left > 0 and len(self.slices) < SLICES_PER_SUBTASK * self._parallelism
+        return self._left > 0 and (self._max_slices is None or len(self.slices) < self._max_slices)
 
     @property
     def may_open(self) -> bool:

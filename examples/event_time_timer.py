@@ -1,0 +1,68 @@
+"""Notice what does not happen: ``python examples/event_time_timer.py``.
+
+A parcel that is picked up should be delivered within two days of event time. Each pick-up sets a timer, the delivery
+takes it back, and a timer that fires is a parcel to look for. The scans arrive out of order, so the watermark stays six
+hours behind the latest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from flott.common import Duration, WatermarkStrategy
+from flott.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from flott.datastream.state import ValueStateDescriptor
+
+HOUR_MS = 3_600_000
+PATIENCE_MS = 48 * HOUR_MS
+
+
+class Scan(NamedTuple):
+    parcel: str
+    event: str
+    hour: int
+
+
+SCANS = [
+    Scan("A1", "picked up", 0),
+    Scan("B2", "picked up", 5),
+    Scan("C3", "picked up", 3),
+    Scan("A1", "delivered", 30),
+    Scan("D4", "picked up", 40),
+    Scan("B2", "delivered", 52),
+    Scan("C3", "delivered", 70),
+]
+
+
+class Overdue(KeyedProcessFunction[str, Scan, str]):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.due = runtime_context.get_state(ValueStateDescriptor("due", int))
+
+    def process_element(self, value: Scan, ctx: KeyedProcessFunction.Context[str]) -> None:
+        timers = ctx.timer_service()
+        if value.event == "picked up":
+            self.due.update(value.hour * HOUR_MS + PATIENCE_MS)
+            timers.register_event_time_timer(self.due.value())
+        # A delivery after the two days changes nothing: the timer is going to fire, or has.
+        elif self.due.value() is not None and value.hour * HOUR_MS <= self.due.value():
+            timers.delete_event_time_timer(self.due.value())
+            self.due.clear()
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[str]) -> Iterator[str]:
+        self.due.clear()
+        yield f"parcel {ctx.get_current_key()} should have been delivered by hour {timestamp // HOUR_MS}"
+
+
+def main(env: StreamExecutionEnvironment) -> None:
+    env.set_parallelism(1)
+    in_event_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_hours(6)).with_timestamp_assigner(
+        lambda scan, _: scan.hour * HOUR_MS
+    )
+    scans = env.from_collection(SCANS).assign_timestamps_and_watermarks(in_event_time)
+    scans.key_by(lambda scan: scan.parcel).process(Overdue()).uid("overdue").print()
+    env.execute("event-time timer")
+
+
+if __name__ == "__main__":
+    main(StreamExecutionEnvironment.get_execution_environment())

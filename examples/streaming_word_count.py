@@ -1,0 +1,38 @@
+"""Count words that never stop coming: ``python examples/streaming_word_count.py [number of words]``.
+
+A word arrives every fiftieth of a second. A count is printed as soon as its epoch is complete; interrupt the program and
+nothing that was shown is wrong. With a number it ends by itself.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+
+from flott.common import WatermarkStrategy
+from flott.datastream import StreamExecutionEnvironment
+from flott.datastream.connectors.datagen import DataGeneratorSource
+
+WORDS = ["stream", "window", "timer", "state", "key", "watermark", "epoch", "join", "checkpoint", "sink"]
+
+
+def word(index: int) -> str:
+    """The index-th word: always the same one, so that a repeated epoch reads what it read before."""
+    return random.Random(index).choice(WORDS)
+
+
+def main(env: StreamExecutionEnvironment, count: int | None = None, per_second: float = 50) -> None:
+    source = DataGeneratorSource(word, count=count, records_per_second=per_second)
+    (
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "words")
+        .map(lambda word: (word, 1))
+        .key_by(lambda pair: pair[0])
+        .sum(1)
+        .uid("counts")
+        .print()
+    )
+    env.execute("streaming word count")
+
+
+if __name__ == "__main__":
+    main(StreamExecutionEnvironment.get_execution_environment(), int(sys.argv[1]) if sys.argv[1:] else None)

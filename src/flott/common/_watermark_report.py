@@ -1,0 +1,124 @@
+"""What ``explain_watermark`` answers: a value that says which split, operator or source holds event time back.
+
+The runtime makes it (``runtime.jobmanager.time_report``); here it is a value, and a text for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from textwrap import wrap
+
+from flott.common._durations import rounded_millis
+from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
+
+#: Splits shown under a source beside those that hold event time back.
+SPLITS_SHOWN = 4
+TEXT_WIDTH = 110
+
+
+class HoldCause(Enum):
+    """Why event time is not further."""
+
+    NOT_STARTED = "no epoch is complete yet"
+    END_OF_INPUT = "all input has been read"
+    FOLLOWS_CLOCK = "ingestion time"
+    NO_WATERMARKS = "the strategy makes no watermarks"
+    NO_TIMESTAMPS = "the records have no timestamps"
+    SILENT_GENERATOR = "the generator has not emitted a watermark"
+    NO_SPLIT = "the source has nothing to read from"
+    NEVER_READ = "no record came so far"
+    SILENT = "no record comes"
+    BACKLOG = "input is waiting to be read"
+    SLOWEST = "its records are the oldest"
+    PAUSED = "paused by watermark alignment"
+    ALL_IDLE = "everything is idle"
+
+
+@dataclass(frozen=True)
+class Hold:
+    """One thing that holds event time back, and what would release it."""
+
+    cause: HoldCause
+    operator: str
+    watermark: int
+    since_ms: int | None  #: since when it has stood there, by the clock; None if nobody knows
+    finding: str  #: in words
+    remedy: str  #: in words; empty if there is nothing to do
+    split: str | None = None  #: of a source; of a generator in the middle of a stream, the subtask
+
+
+@dataclass(frozen=True)
+class TimePlace:
+    """Event time at an operator, a source or a split, with what it is made of."""
+
+    name: str
+    watermark: int
+    idle: bool = False
+    paused: bool = False
+    holds: bool = False
+    since_ms: int | None = None  #: since when its event time has not moved
+    inputs: tuple[TimePlace, ...] = ()
+
+
+@dataclass(frozen=True)
+class WatermarkReport:
+    """Event time all over a job, at one moment. ``str(report)`` is a text; times of day are UTC."""
+
+    job_name: str
+    at_ms: int
+    epoch: int  #: the last one that is complete; 0 if there is none
+    places: tuple[TimePlace, ...]  #: from the sinks up to the sources
+    holds: tuple[Hold, ...]  #: what decides how far it is: as a rule one thing that holds it back
+
+    @property
+    def watermark(self) -> int:
+        """How far the slowest sink is."""
+        return min((place.watermark for place in self.places), default=MIN_WATERMARK)
+
+    def __str__(self) -> str:
+        when = f"after epoch {self.epoch}" if self.epoch else "before its first epoch"
+        lines = [f"Event time of {self.job_name!r} at {instant_text(self.at_ms)} UTC, {when}", ""]
+        rows = [row for place in self.places for row in self._rows(place, "", "")]
+        width = max((len(name) for name, _, _ in rows), default=0)
+        lines += [f"  {name:<{width}}   {time:<23}{remark}".rstrip() for name, time, remark in rows]
+        for hold in self.holds:
+            lines += ["", *wrap(hold.finding, TEXT_WIDTH, initial_indent="▶ ", subsequent_indent="  ")]
+            lines += wrap(hold.remedy, TEXT_WIDTH, initial_indent="  ", subsequent_indent="  ")
+        return "\n".join(lines)
+
+    def _rows(self, place: TimePlace, first: str, rest: str) -> Iterator[tuple[str, str, str]]:
+        yield first + place.name, watermark_text(place.watermark), self._remark(place)
+        for inner in place.inputs:
+            branch, stem = ("└─ ", "   ") if inner is place.inputs[-1] else ("├─ ", "│  ")
+            yield from self._rows(inner, rest + branch, rest + stem)
+
+    def _remark(self, place: TimePlace) -> str:
+        remarks = [word for word, is_so in (("idle", place.idle), ("paused", place.paused)) if is_so]
+        if place.since_ms is not None and MIN_WATERMARK < place.watermark < MAX_WATERMARK:
+            remarks.append(f"unmoved for {rounded_millis(self.at_ms - place.since_ms)}")
+        text = "   " + ", ".join(remarks) if remarks else ""
+        return text + "   ◀ holds event time back" if place.holds else text
+
+
+def watermark_text(watermark: int) -> str:
+    """A watermark for people.
+
+    >>> watermark_text(1_700_000_000_000), watermark_text(MIN_WATERMARK), watermark_text(MAX_WATERMARK)
+    ('2023-11-14 22:13:20.000', 'none', 'end of input')
+    """
+    if watermark <= MIN_WATERMARK:
+        return "none"
+    if watermark >= MAX_WATERMARK:
+        return "end of input"
+    return instant_text(watermark, "milliseconds")
+
+
+def instant_text(millis: int, precision: str = "seconds") -> str:
+    """A time of day, in UTC; the number itself if no calendar has it."""
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC).replace(tzinfo=None).isoformat(" ", precision)
+    except (OverflowError, ValueError, OSError):
+        return str(millis)

@@ -1,0 +1,244 @@
+"""``DataStream.preview``: the first records of a stream, shown in a terminal or a notebook. Driver side.
+
+    stream ──► a program of its own, that ends in this one sink ──► Sample ──► Preview
+
+The environment's program and its sinks are not touched. The job has no checkpoint directory of the program's, does not
+restart, and is cancelled once there is enough to see.
+"""
+
+from __future__ import annotations
+
+import html
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from flott import execution
+from flott.common import _options as options
+from flott.common._durations import parse_nanos
+from flott.common.config_options import ConfigOption
+from flott.common.configuration import Configuration
+from flott.common.job_client import JobClient
+from flott.common.time import Duration, Time
+from flott.datastream._record_table import columns_of, html_table, text_table
+from flott.datastream._step_settings import is_integer
+from flott.datastream.connectors.sample import SampleSink
+from flott.errors import JobCancelledError, ProgramError
+from flott.graph.specs import SinkSpec
+from flott.graph.transformations import Operation, Partition, Program, TransformationId
+from flott.graph.translate import translate
+
+if TYPE_CHECKING:
+    from flott.datastream._data_stream import DataStream
+
+T = TypeVar("T")
+
+log = logging.getLogger("flott.job")
+
+#: How long a preview that has all it wants waits to learn whether that was all there is.
+SETTLING_SECONDS = 0.5
+
+#: How long it waits for its cancelled job to end.
+CANCEL_SECONDS = 10.0
+
+#: Its epochs begin small and stay short, so that something is there to see early.
+FIRST_EPOCH_RECORDS = 200
+EPOCH_MILLISECONDS = 500
+
+
+@dataclass(frozen=True, repr=False)
+class Preview(Generic[T]):
+    """The first records of a stream. It prints as a table, and shows itself as one in a notebook."""
+
+    records: tuple[T, ...]
+    columns: tuple[str, ...]  #: the heads of the table
+    is_complete: bool  #: the stream has ended, and these are all its records
+    has_more: bool  #: more records were there already
+    elapsed: Duration  #: since the job was started
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __str__(self) -> str:
+        return f"{text_table(self.columns, self.records)}\n\n{self._note()}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"{html_table(self.columns, self.records)}<p>{html.escape(self._note())}</p>"
+
+    def _note(self) -> str:
+        number = len(self.records)
+        counted = {0: "no records", 1: "1 record"}.get(number, f"{number} records")
+        if self.is_complete:
+            return f"all {counted}" if number > 1 else f"{counted}, the stream has ended"
+        seconds = self.elapsed.to_nanos() / 1e9
+        return f"{counted} in {seconds:.1f} s, {'more follow' if self.has_more else 'more may follow'}"
+
+
+class Sample(Generic[T]):
+    """The first records that a job delivers. Filled by the job's thread, awaited by the program's."""
+
+    def __init__(self, size: int):
+        self._size = size
+        self._changed = threading.Condition()
+        # Guarded by _changed:
+        self._records: list[T] = []  #: one more than the size, at most
+        self._ended = False
+
+    def receive(self, values: Sequence[T]) -> None:
+        """Take what is still wanted. Never waits, so that the job can always go on to its end."""
+        with self._changed:
+            self._records.extend(values[: self._size + 1 - len(self._records)])
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """The job is over."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Until it is full, the job is over or time is up; when full, a moment longer, to learn whether it is all."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or len(self._records) >= self._size, seconds)
+            left = min(SETTLING_SECONDS, max(0.0, until - time.monotonic()))
+            if len(self._records) >= self._size:
+                self._changed.wait_for(lambda: self._ended or len(self._records) > self._size, left)
+
+    def taken(self) -> list[T]:
+        """What is there by now: one more than wanted if there was more."""
+        with self._changed:
+            return list(self._records)
+
+
+def take_preview(stream: DataStream[T], size: int, timeout: object) -> Preview[T]:
+    """Run the part of the program that leads to the stream, until there is enough to see."""
+    if not (is_integer(size) and size >= 1):
+        raise ProgramError(f"preview() shows a number of records of at least 1, found {size!r}.")
+    seconds = timeout_seconds(timeout)
+    sample: Sample[T] = Sample(size)
+    client = _start(stream, sample, size)
+    started = time.monotonic()
+    result = client.get_job_execution_result()
+    result.when_done(lambda _: sample.end())
+    try:
+        sample.wait(seconds)
+    finally:
+        elapsed = Duration(int((time.monotonic() - started) * 1e9))
+        ended = result.done()
+        if not ended:
+            _cancel(client)
+    taken, failure = sample.taken(), result.exception()
+    if failure is not None and len(taken) < size and (ended or not isinstance(failure, JobCancelledError)):
+        raise failure
+    records, has_more = tuple(taken[:size]), len(taken) > size
+    return Preview(
+        records=records,
+        columns=columns_of(records, stream.get_type()),
+        is_complete=result.done() and failure is None and not has_more,
+        has_more=has_more,
+        elapsed=elapsed,
+    )
+
+
+def show(preview: Preview[Any]) -> None:
+    """Write it to standard output, unless a notebook or an interactive Python is about to show it anyway."""
+    if _is_interactive():
+        return
+    text = f"{preview}\n"
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:  # the terminal knows fewer letters than the records hold
+        encoding = sys.stdout.encoding
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+def timeout_seconds(timeout: object) -> float:
+    """A text with a unit, a Duration, a Time, a timedelta, or a number of seconds."""
+    match timeout:
+        case str() if not timeout.strip().isdecimal():  # a number without a unit would be milliseconds in Flink
+            try:
+                seconds = parse_nanos(timeout) / 1e9
+            except ValueError:
+                seconds = -1.0
+        case Duration():
+            seconds = timeout.to_nanos() / 1e9
+        case Time():
+            seconds = timeout.to_milliseconds() / 1e3
+        case timedelta():
+            seconds = timeout.total_seconds()
+        case int() | float() if not isinstance(timeout, bool):
+            seconds = float(timeout)
+        case _:
+            seconds = -1.0
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise ProgramError(
+            f'The timeout of preview() is a duration such as "5s", or a number of seconds, above 0; found {timeout!r}.'
+        )
+    return seconds
+
+
+def preview_configuration(configuration: Configuration, size: int) -> Configuration:
+    """The program's settings, without what belongs to its job alone: its checkpoints, its restarts, its display."""
+    own = Configuration(configuration)
+    dropped: list[ConfigOption[Any]] = [options.RECOVERY_PATH, options.RECOVER_FROM_LATEST]
+    if not options.needs_shared_storage(configuration):
+        dropped.append(options.CHECKPOINT_DIR)  # otherwise a folder of its own in there, which is deleted again
+    for option in dropped:
+        for key in option.spellings():
+            own.remove_config(key)
+    own.set(options.CHECKPOINT_RETENTION, "DELETE_ON_CANCELLATION")
+    own.set(options.RESTART_STRATEGY, "none")
+    own.set(options.PROGRESS, "off")
+    first = min(options.read(own, options.EPOCH_INITIAL_RECORDS), max(size, FIRST_EPOCH_RECORDS))
+    own.set(options.EPOCH_INITIAL_RECORDS, first)
+    own.set(options.EPOCH_TARGET_DURATION, min(options.read(own, options.EPOCH_TARGET_DURATION), EPOCH_MILLISECONDS))
+    return own
+
+
+def _start(stream: DataStream[T], sample: Sample[T], size: int) -> JobClient:
+    environment = stream._environment
+    options.validate(environment._configuration)
+    ident = _origin(environment._program, stream._id)
+    program = environment._program.leading_to(ident)
+    sink = Operation(SinkSpec(SampleSink(size + 1, sample.receive)))
+    # One subtask: what comes from one split stays in its order.
+    program.add("Sink: Preview", sink, (ident,), uid="flott.preview", parallelism=1)
+    defaults = environment._defaults(None)
+    graph = translate(program, environment._defaults(f"Preview of {defaults.job_name}"))
+    configuration = preview_configuration(environment._configuration, size)
+    return execution.executor_of(configuration).submit(graph, configuration)
+
+
+def _origin(program: Program, ident: TransformationId) -> TransformationId:
+    """Where the records are made. How they are distributed over subtasks does not matter to who looks at them."""
+    while isinstance(program[ident].step, Partition):
+        (ident,) = program[ident].inputs
+    return ident
+
+
+def _cancel(client: JobClient) -> None:
+    try:
+        client.cancel().result(CANCEL_SECONDS)
+    except TimeoutError:
+        log.warning("The job of a preview was cancelled and has not ended after %g s; it ends later.", CANCEL_SECONDS)
+    except Exception:
+        if not client.get_job_execution_result().done():  # otherwise it ended just before it could be cancelled
+            raise
+
+
+def _is_interactive() -> bool:
+    """Whether the value of an expression is shown by whoever runs the program."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return hasattr(sys, "ps1") or shell() is not None

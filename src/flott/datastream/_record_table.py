@@ -1,0 +1,172 @@
+"""Records as a table: which columns they have, and the table as text or HTML. Pure.
+
+Rows, named tuples, dataclasses and dicts bring the names of their columns; the fields of a tuple are Flink's ``f0``,
+``f1``, …; anything else is one ``value``. The records themselves decide. A type is asked only where there are none.
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+
+from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
+from flott.common.typeinfo._records import RecordTypeInfo
+from flott.common.typeinfo._type_information import TypeInformation
+from flott.common.types import Row
+
+#: The only column of records without fields.
+SCALAR = ("value",)
+
+#: A longer cell is cut off: in text, counted in columns of the terminal; in HTML, in characters.
+MAX_TEXT_CELL = 40
+MAX_HTML_CELL = 200
+
+#: What str() shows better than repr().
+_PLAIN = (str, numbers.Number, datetime.date, datetime.time, type(None))
+
+
+def columns_of(records: Sequence[Any], known: TypeInformation | None = None) -> tuple[str, ...]:
+    """The names of the columns, in the order in which the records bring them."""
+    present = [record for record in records if record is not None]
+    if not present:
+        return _columns_of_type(known)
+    if len({_family(record) for record in present}) > 1:
+        return SCALAR
+    named = [_fields_of(record) for record in present]
+    return tuple(dict.fromkeys(name for record in named for name in record)) or SCALAR
+
+
+def text_table(columns: Sequence[str], records: Sequence[Any]) -> str:
+    """Aligned columns under their names; numbers stand to the right."""
+    header = [_cropped(_printable(name), MAX_TEXT_CELL) for name in columns]
+    cells = [[_cropped(text, MAX_TEXT_CELL) for text in _cells(record, columns)] for record in records]
+    widths = [max(map(cell_len, column)) for column in zip(header, *cells, strict=True)]
+    to_the_right = _numeric(columns, records)
+    lines = [header, ["-" * width for width in widths], *cells]
+    return "\n".join("  ".join(map(_aligned, line, widths, to_the_right)).rstrip() for line in lines)
+
+
+def html_table(columns: Sequence[str], records: Sequence[Any]) -> str:
+    """The same for a notebook. Everything that comes from the records is escaped."""
+    styles = [' style="text-align: right"' if right else "" for right in _numeric(columns, records)]
+    head = "".join(f"<th>{html.escape(_printable(name))}</th>" for name in columns)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{style}>{html.escape(_cropped(text, MAX_HTML_CELL))}</td>"
+            for style, text in zip(styles, _cells(record, columns), strict=True)
+        )
+        + "</tr>"
+        for record in records
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Records and their fields
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _columns_of_type(known: TypeInformation | None) -> tuple[str, ...]:
+    if isinstance(known, (RowTypeInfo, RecordTypeInfo)):
+        return tuple(known.get_field_names()) or SCALAR
+    if isinstance(known, TupleTypeInfo):
+        return tuple(_positions(len(known.get_field_types()))) or SCALAR
+    return SCALAR
+
+
+def _family(record: Any) -> str:
+    """Records of one family can share columns."""
+    if isinstance(record, Row):
+        return "row"
+    if isinstance(record, tuple):
+        return "named tuple" if hasattr(record, "_fields") else "tuple"
+    if isinstance(record, dict):
+        return "dict" if all(isinstance(key, str) for key in record) else "value"
+    return "dataclass" if is_dataclass(record) and not isinstance(record, type) else "value"
+
+
+def _fields_of(record: Any) -> Mapping[str, Any]:
+    """The fields by name; none of a record that is a single value."""
+    match _family(record):
+        case "row":
+            return dict(zip(record._fields or _positions(len(record)), record, strict=False))
+        case "named tuple":
+            return dict(zip(record._fields, record, strict=True))
+        case "tuple":
+            return dict(zip(_positions(len(record)), record, strict=True))
+        case "dict":
+            found: dict[str, Any] = record
+            return found
+        case "dataclass":
+            return {field.name: getattr(record, field.name, None) for field in fields(record)}
+    return {}
+
+
+def _positions(arity: int) -> list[str]:
+    return [f"f{position}" for position in range(arity)]
+
+
+def _values(record: Any, columns: Sequence[str]) -> list[Any]:
+    """One value for each column; ``Ellipsis`` where the record has none."""
+    named = _fields_of(record)
+    if record is None or not columns_cover(columns, named):
+        return [record, *[...] * (len(columns) - 1)]
+    return [named.get(name, ...) for name in columns]
+
+
+def columns_cover(columns: Sequence[str], named: Mapping[str, Any]) -> bool:
+    """Whether a record is shown field by field, and not as a whole."""
+    return bool(named) and all(name in columns for name in named)
+
+
+def _numeric(columns: Sequence[str], records: Sequence[Any]) -> list[bool]:
+    by_column = list(zip(*(_values(record, columns) for record in records), strict=True)) or [()] * len(columns)
+    shown = [[value for value in column if value is not None and value is not ...] for column in by_column]
+    return [bool(column) and all(map(_is_number, column)) for column in shown]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Number) and not isinstance(value, bool)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Cells
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _cells(record: Any, columns: Sequence[str]) -> list[str]:
+    return ["" if value is ... else _text(value) for value in _values(record, columns)]
+
+
+def _text(value: Any) -> str:
+    try:
+        return _printable(str(value) if isinstance(value, _PLAIN) else repr(value))
+    except Exception as error:  # it is the user's __repr__, and a table is no reason to fail
+        return f"<{type(value).__name__}, whose repr() raises {type(error).__name__}>"
+
+
+def _printable(text: str) -> str:
+    """Without line breaks, and without what a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text[: 4 * MAX_HTML_CELL]
+    )
+
+
+def _cropped(text: str, width: int) -> str:
+    if len(text) <= width // 2 or cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def _aligned(text: str, width: int, to_the_right: bool) -> str:
+    space = " " * (width - cell_len(text))
+    return space + text if to_the_right else text + space

@@ -1,0 +1,208 @@
+"""What the records of a stream are, as far as the program says: declared, or written in a function's annotations.
+
+A declared type is enforced where records are made. An annotation is not: it may be wrong and the program still right,
+and looking at every record costs time. It is only read here, when somebody asks for a stream's type. Pure; driver side.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType, UnionType
+from typing import Any
+
+from flott.common.typeinfo._composite import TupleTypeInfo
+from flott.common.typeinfo._infer import PICKLED, resolved, type_of, type_variables
+from flott.common.typeinfo._records import NamedTupleTypeInfo
+from flott.common.typeinfo._type_information import TypeInformation
+from flott.datastream._field_functions import Projection
+from flott.datastream.functions._basic import Function
+from flott.datastream.functions._join import CoGroupFunction, FlatJoinFunction, JoinFunction
+from flott.datastream.output_tag import OutputTag
+from flott.errors import ProgramError
+from flott.graph import specs
+from flott.graph.transformations import Operation, Partition, Program, SideOutput, Step, TransformationId, Union
+
+
+def record_type(program: Program, ident: TransformationId) -> TypeInformation | None:
+    """The type of the records that a step gives; ``None`` where nothing is said about it."""
+    while _keeps_records(program[ident].step):
+        ident = program[ident].inputs[0]
+    match program[ident].step:
+        case SideOutput(type_info=declared) | Operation(output_type=declared) if declared is not None:
+            return declared
+        case Operation(spec=specs.MapSpec(function=Projection() as projection)):
+            return projected(record_type(program, program[ident].inputs[0]), projection.indexes)
+        case Operation(spec=spec):
+            return emitted_type(spec)
+    return None
+
+
+def _keeps_records(step: Step) -> bool:
+    """Whether what comes out of a step, and is not declared, is of the type of what goes in."""
+    match step:
+        case Partition() | Union():
+            return True
+        case Operation(output_type=None, spec=specs.FilterSpec() | specs.TimestampsSpec() | specs.ReduceSpec()):
+            return True
+        case Operation(output_type=None, spec=specs.WindowSpec(fold=specs.ReduceFold(), function=None)):
+            return True
+    return False
+
+
+def projected(record: TypeInformation | None, indexes: tuple[int, ...]) -> TypeInformation | None:
+    """The type of some fields of tuples, if the tuples have them."""
+    if not isinstance(record, (TupleTypeInfo, NamedTupleTypeInfo)):
+        return None
+    types = record.get_field_types()
+    return TupleTypeInfo([types[index] for index in indexes]) if max(indexes) < len(types) else None
+
+
+def emitted_type(spec: specs.OperatorSpec) -> TypeInformation | None:
+    """What the annotations of an operator's function say about the records it emits."""
+    function, methods, many = _function_of(spec)
+    try:
+        said = _class_hint(function)
+        if said is None:
+            said = _common_hint([_of_element(hint) if many else hint for hint in _return_hints(function, methods)])
+        found = None if said is None else type_of(said, type_variables(type(function)))
+    except ProgramError:
+        return None
+    return None if found == PICKLED else found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Which function says it
+# ---------------------------------------------------------------------------------------------------------------------
+
+#: For each kind of operator: the methods of its function that emit, and whether they give many records at once.
+_EMITTING: Mapping[type[specs.OperatorSpec], tuple[tuple[str, ...], bool]] = {
+    specs.MapSpec: (("map",), False),
+    specs.FlatMapSpec: (("flat_map",), True),
+    specs.ProcessSpec: (("process_element", "on_timer"), True),
+    specs.CoMapSpec: (("map1", "map2"), False),
+    specs.CoFlatMapSpec: (("flat_map1", "flat_map2"), True),
+    specs.CoProcessSpec: (("process_element1", "process_element2", "on_timer"), True),
+    specs.BroadcastProcessSpec: (("process_element", "process_broadcast_element", "on_timer"), True),
+    specs.AsyncSpec: (("async_invoke",), True),
+    specs.IntervalJoinSpec: (("process_element",), True),
+    specs.WindowSpec: (("apply", "process"), True),
+}
+
+
+def _function_of(spec: specs.OperatorSpec) -> tuple[Any, tuple[str, ...], bool]:
+    match spec:
+        case specs.WindowSpec(fold=specs.AggregateFold(function=function), function=None):
+            return function, ("get_result",), False
+        case specs.WindowSpec(function=Function() as outer) if _is_ours(type(outer)):
+            return _joining(getattr(outer, "function", None))
+    methods, many = _EMITTING.get(type(spec), ((), False))
+    return getattr(spec, "function", None), methods, many
+
+
+def _joining(function: Any) -> tuple[Any, tuple[str, ...], bool]:
+    """The function of a window join, which runs inside a window function of the API's own."""
+    match function:
+        case JoinFunction():
+            return function, ("join",), False
+        case FlatJoinFunction():
+            return function, ("join",), True
+        case CoGroupFunction():
+            return function, ("co_group",), True
+    return None, (), False
+
+
+def _class_hint(function: Any) -> Any:
+    """What stands for OUT in ``class Parse(MapFunction[str, Event])``; None if nothing does."""
+    if not isinstance(function, Function):
+        return None
+    variables = type_variables(type(function))
+    for kind in type(function).__mro__:
+        if _is_ours(kind):
+            meanings = [variables.get(v) for v in getattr(kind, "__parameters__", ()) if v.__name__ == "OUT"]
+            return meanings[0] if meanings and meanings[0] is not Any else None
+    return None
+
+
+def _return_hints(function: Any, methods: tuple[str, ...]) -> list[Any]:
+    """The return annotations of the methods the program wrote; of a callable, its own."""
+    if not isinstance(function, Function):
+        return [return_hint(function)] if callable(function) else []
+    written = [getattr(type(function), name, None) for name in methods]
+    return [return_hint(method) for method in written if callable(method) and not _is_ours(method)]
+
+
+def _is_ours(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).startswith("flott.datastream.")
+
+
+def return_hint(function: Callable[..., Any]) -> Any:
+    """What a callable returns by its annotation, a class by being called; ``Any`` if it does not say."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, type):
+        return function
+    if not inspect.isroutine(function):
+        function = type(function).__call__  # an object that can be called
+    function = inspect.unwrap(function)
+    function = getattr(function, "__func__", function)
+    if not inspect.isfunction(function):
+        return Any
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    known = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+    return resolved(inspect.get_annotations(function).get("return", Any), function.__globals__, known)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What it says
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _common_hint(hints: list[Any]) -> Any:
+    """What all of the methods say that emit anything; None if they differ or leave it open."""
+    said = [hint for hint in hints if hint is not NoneType]
+    return said[0] if said and all(hint == said[0] for hint in said) and said[0] is not Any else None
+
+
+def _of_element(hint: Any) -> Any:
+    """The hint of a record, where the annotation is that of many: ``int`` for ``Iterator[int] | None``."""
+    if _is_union(hint):
+        members = [member for member in typing.get_args(hint) if member is not NoneType]
+        return _of_element(members[0]) if len(members) == 1 else Any
+    if hint in (NoneType, str):
+        return hint  # nothing is emitted; or texts of one character each
+    kind, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if not (isinstance(kind, type) and issubclass(kind, Iterable) and arguments):
+        return Any
+    if kind is tuple and arguments[1:] != (Ellipsis,) and any(other != arguments[0] for other in arguments):
+        return Any  # several records of different types
+    return _without_side_outputs(arguments[0])
+
+
+def _without_side_outputs(hint: Any) -> Any:
+    """Without the pairs of a tag and a value, which go elsewhere."""
+    members = typing.get_args(hint) if _is_union(hint) else (hint,)
+    here = [member for member in members if not _is_for_side_output(member)]
+    if not here:
+        return NoneType
+    return hint if len(here) == len(members) else functools.reduce(lambda a, b: a | b, here)
+
+
+def _is_for_side_output(hint: Any) -> bool:
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is not tuple or len(arguments) != 2:
+        return False
+    return (typing.get_origin(arguments[0]) or arguments[0]) is OutputTag
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, UnionType)

@@ -1,0 +1,129 @@
+"""State of aligned windows: pane -> key -> value. A pane is a stretch of time that is the same for every key.
+
+Windows that are cut alike for all keys end for all keys at once. Held pane by pane, a record costs one lookup by key,
+however many panes are open; and the end of a window needs no timer per key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from flott.runtime.state.tables import Delta
+
+
+class PaneTable:
+    """One value per pane and key. Delta: ``[[(pane, keys, values)], [(pane, keys that are gone)]]``.
+
+    A key is never removed alone, only its pane as a whole; so of a pane's keys, which stand in the order in which they
+    came, the first so many are saved already and the others are new.
+    """
+
+    kind = "panes"
+    namespaced = False
+    __slots__ = ("_gone", "_saved", "changed", "panes")
+
+    def __init__(self) -> None:
+        self.panes: dict[int, dict[Any, Any]] = {}
+        self.changed: dict[int, dict[Any, None]] = {}  #: pane -> keys whose value changed
+        self._saved: dict[int, int] = {}  #: pane -> how many of its keys are saved
+        self._gone: dict[int, list[Any]] = {}  #: pane that was dropped -> its keys that were saved
+
+    def open(self, pane: int) -> tuple[dict[Any, Any], dict[Any, None]]:
+        """The values of a pane by key, made if it is new, and where to mark the keys that are changed."""
+        held = self.panes.get(pane)
+        if held is None:
+            held = self.panes[pane] = {}
+        marks = self.changed.get(pane)
+        if marks is None:
+            marks = self.changed[pane] = {}
+        return held, marks
+
+    def drop(self, pane: int) -> dict[Any, Any]:
+        """Forget a pane; returns what it held."""
+        held = self.panes.pop(pane, {})
+        self.changed.pop(pane, None)
+        if saved := self._saved.pop(pane, 0):
+            self._gone.setdefault(pane, []).extend(islice(held, saved))
+        return held
+
+    def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
+        deltas: dict[int, Delta] = {}
+        for pane, keys in self._gone.items():
+            for group, chosen in _by_group(keys, group_of).items():
+                deltas.setdefault(group, [[], []])[1].append((pane, chosen))
+        for pane, marks in self.changed.items():
+            self._put(pane, marks, group_of, deltas)
+            self._saved[pane] = len(self.panes[pane])
+        self.changed.clear()
+        self._gone.clear()
+        return deltas
+
+    def dump(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
+        deltas: dict[int, Delta] = {}
+        for pane, held in self.panes.items():
+            self._put(pane, held, group_of, deltas)
+        return deltas
+
+    def _put(self, pane: int, keys: Iterable[Any], group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
+        held = self.panes[pane]
+        for group, chosen in _by_group(keys, group_of).items():
+            deltas.setdefault(group, [[], []])[0].append((pane, chosen, [held[key] for key in chosen]))
+
+    def apply(self, delta: Delta) -> None:
+        put, gone = delta
+        reopened = [(pane, keys) for pane, keys, _ in put if any(pane == dropped for dropped, _ in gone)]
+        for pane, keys in (*gone, *reopened):  # a pane that was opened again has its keys in their new order
+            held = self.panes.get(pane, {})
+            for key in keys:
+                held.pop(key, None)
+            if not held:
+                self.panes.pop(pane, None)
+                self._saved.pop(pane, None)
+            else:
+                self._saved[pane] = len(held)
+        for pane, keys, values in put:
+            held = self.panes.setdefault(pane, {})
+            held.update(zip(keys, values, strict=True))
+            self._saved[pane] = len(held)
+
+    @staticmethod
+    def merge(deltas: Iterable[Delta]) -> Delta:
+        held: dict[int, dict[Any, Any]] = {}
+        gone: dict[int, dict[Any, None]] = {}
+        for put, dropped in deltas:
+            for pane, keys in dropped:
+                values = held.get(pane, {})
+                for key in keys:
+                    values.pop(key, None)
+                gone.setdefault(pane, {}).update(dict.fromkeys(keys))
+            for pane, keys, values in put:
+                held.setdefault(pane, {}).update(zip(keys, values, strict=True))
+        return [
+            [(pane, list(values), list(values.values())) for pane, values in held.items() if values],
+            [(pane, list(keys)) for pane, keys in gone.items()],
+        ]
+
+    def empty(self) -> None:
+        self.panes.clear()
+        self.changed.clear()
+        self._saved.clear()
+        self._gone.clear()
+
+    def has_changes(self) -> bool:
+        return bool(self._gone) or any(self.changed.values())
+
+    def size(self) -> int:
+        return sum(map(len, self.panes.values()))
+
+
+def _by_group(keys: Iterable[Any], group_of: Callable[[Any], int]) -> dict[int, list[Any]]:
+    found: dict[int, list[Any]] = {}
+    for key in keys:
+        group = group_of(key)
+        chosen = found.get(group)
+        if chosen is None:
+            chosen = found[group] = []
+        chosen.append(key)
+    return found

@@ -1,0 +1,84 @@
+"""Every program in examples/ runs and prints what it should: in-process here, a few as a user runs them, on Spark.
+
+What an example prints stands in ``expected/<its name>.txt``. An example without such a file fails: run it, judge what it
+prints, and keep that. With more than one subtask the order of lines is not promised, so they are compared sorted and
+without the number of the subtask.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flott.datastream import StreamExecutionEnvironment
+from flott.testing import in_process
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+EXPECTED = Path(__file__).parent / "expected"
+NAMES = sorted(path.relative_to(EXAMPLES).with_suffix("").as_posix() for path in EXAMPLES.rglob("*.py"))
+
+#: What an example is given beside its environment, so that it ends, and soon.
+ARGUMENTS: dict[str, tuple[Any, ...]] = {"demo": (1,), "streaming_word_count": (300, 1_000_000)}
+
+SUBTASK = re.compile(r"^((?:.*:)?)\d+(> )", re.MULTILINE)
+
+
+def lines_of(printed: str, *, in_order: bool) -> list[str]:
+    """What was printed, as far as it is promised."""
+    lines = SUBTASK.sub(r"\1\2", printed).splitlines()
+    return lines if in_order else sorted(lines)
+
+
+def expected(name: str) -> str:
+    file = EXPECTED / f"{name}.txt"
+    assert file.exists(), f"examples/{name}.py is new: keep what it prints, once it is right, in {file}"
+    return file.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_prints_what_it_should(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    env = in_process(parallelism=2)
+    main = import_module(f"examples.{name.replace('/', '.')}").main
+    main(*([env] if "env" in inspect.signature(main).parameters else []), *ARGUMENTS.get(name, ()))
+    in_order = env.get_parallelism() == 1
+    assert lines_of(capsys.readouterr().out, in_order=in_order) == lines_of(expected(name), in_order=in_order)
+
+
+def test_nothing_is_expected_of_examples_that_do_not_exist() -> None:
+    kept = {path.relative_to(EXPECTED).with_suffix("").as_posix() for path in EXPECTED.rglob("*.txt")}
+    assert kept == set(NAMES)
+
+
+def test_the_list_of_examples_names_every_example_once() -> None:
+    listed = re.findall(r"\]\(([\w/]+)\.py\)", (EXAMPLES / "README.md").read_text("utf-8"))
+    assert sorted(listed) == NAMES
+
+
+def test_an_example_can_be_run_by_itself() -> None:
+    for name in NAMES:
+        text = (EXAMPLES / f"{name}.py").read_text("utf-8")
+        assert 'if __name__ == "__main__":\n' in text, f"examples/{name}.py does nothing when it is run"
+        assert f"examples/{name}.py" in text or name == "demo", f"examples/{name}.py does not say how to run it"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["word_count", "windowing/late_records"])
+def test_an_example_runs_on_spark_as_a_user_runs_it(name: str) -> None:
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py")], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    in_order = "set_parallelism(1)" in (EXAMPLES / f"{name}.py").read_text("utf-8")
+    assert lines_of(run.stdout, in_order=in_order) == lines_of(expected(name), in_order=in_order)
+
+
+def test_the_environment_of_an_example_is_sparks_unless_told_otherwise() -> None:
+    assert StreamExecutionEnvironment.get_execution_environment().get_execution_plan is not None
