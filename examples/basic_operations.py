@@ -1,4 +1,4 @@
-"""The steps most programs are made of: map, filter, flat_map, key_by, union. ``python examples/basic_operations.py``."""
+"""What most programs are made of: map, filter, flat_map, union, key_by. ``python examples/basic_operations.py``."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class RevenuePerPeriod(KeyedProcessFunction[str, Order, Period]):
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[str]) -> Iterator[Period]:
         end = timestamp + 1
-        orders, cents = self.periods.get(end)
+        orders, cents = self.periods.get(end) or (0, 0)
         self.periods.remove(end)
         total = (self.total.value() or 0) + cents
         self.total.update(total)

@@ -40,13 +40,14 @@ class Overdue(KeyedProcessFunction[str, Scan, str]):
         self.due = runtime_context.get_state(ValueStateDescriptor("due", int))
 
     def process_element(self, value: Scan, ctx: KeyedProcessFunction.Context[str]) -> None:
-        timers = ctx.timer_service()
+        timers, due = ctx.timer_service(), self.due.value()
         if value.event == "picked up":
-            self.due.update(value.hour * HOUR_MS + PATIENCE_MS)
-            timers.register_event_time_timer(self.due.value())
+            due = value.hour * HOUR_MS + PATIENCE_MS
+            timers.register_event_time_timer(due)
+            self.due.update(due)
         # A delivery after the two days changes nothing: the timer is going to fire, or has.
-        elif self.due.value() is not None and value.hour * HOUR_MS <= self.due.value():
-            timers.delete_event_time_timer(self.due.value())
+        elif due is not None and value.hour * HOUR_MS <= due:
+            timers.delete_event_time_timer(due)
             self.due.clear()
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[str]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Count words that never stop coming: ``python examples/streaming_word_count.py [number of words]``.
 
-A word arrives every fiftieth of a second. A count is printed as soon as its epoch is complete; interrupt the program and
-nothing that was shown is wrong. With a number it ends by itself.
+Fifty words arrive every second, and a count is printed as soon as its epoch is complete. Interrupt the program to end
+it; with a number of words it ends by itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Test a function with time in it, without waiting: ``python examples/testing_an_operator.py``, or ``pytest`` on it.
 
-The harness runs the engine's own operators in this process, record by record. The test says when event time moves, looks
+The harness runs the engine's own operators in this process, record by record. A test says when event time moves, looks
 into state, and goes on from a snapshot with more subtasks, as a job does when it is rescaled.
 """
 
@@ -22,12 +22,15 @@ class Quiet(KeyedProcessFunction[str, str, str]):
         self.latest = runtime_context.get_state(ValueStateDescriptor("latest", int))
 
     def process_element(self, value: str, ctx: KeyedProcessFunction.Context[str]) -> None:
-        self.latest.update(max(ctx.timestamp(), self.latest.value() or 0))
-        ctx.timer_service().register_event_time_timer(ctx.timestamp() + QUIET_MS)
+        now = ctx.timestamp()
+        assert now is not None, "the stream has timestamps"
+        self.latest.update(max(now, self.latest.value() or 0))
+        ctx.timer_service().register_event_time_timer(now + QUIET_MS)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[str]) -> Iterator[str]:
-        if timestamp == self.latest.value() + QUIET_MS:
-            yield f"{ctx.get_current_key()} is quiet since {self.latest.value() // 1000} s"
+        quiet_since = timestamp - QUIET_MS
+        if self.latest.value() == quiet_since:
+            yield f"{ctx.get_current_key()} is quiet since {quiet_since // 1000} s"
             self.latest.clear()
 
 
@@ -59,7 +62,10 @@ def test_a_machine_is_not_forgotten_when_the_job_is_rescaled() -> None:
 
 
 def main() -> None:
-    for test in (test_a_machine_that_reports_again_is_not_quiet, test_a_machine_is_not_forgotten_when_the_job_is_rescaled):
+    for test in (
+        test_a_machine_that_reports_again_is_not_quiet,
+        test_a_machine_is_not_forgotten_when_the_job_is_rescaled,
+    ):
         test()
         print(f"passed: {test.__name__.removeprefix('test_').replace('_', ' ')}")
 

@@ -1,7 +1,7 @@
 """Two streams meet in windows: ``python examples/window_join.py``.
 
 ``join`` calls a function for every pair of a rider and a driver of the same district in the same five minutes.
-``co_group`` calls one for every district and five minutes, with all riders and all drivers, also where one side is empty.
+``co_group`` calls one for every district and five minutes, with all riders and all drivers, also if there are none.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ class Person(NamedTuple):
     minute: int
 
 
-RIDERS = [Person("Ada", "harbour", 1), Person("Bob", "old town", 3), Person("Cem", "harbour", 4), Person("Dan", "hill", 7)]
-DRIVERS = [Person("Una", "harbour", 2), Person("Vic", "old town", 6), Person("Wim", "harbour", 6), Person("Xia", "hill", 8)]
+RIDERS = [
+    Person("Ada", "harbour", 1), Person("Bob", "old town", 3), Person("Cem", "harbour", 4), Person("Dan", "hill", 7),
+]  # fmt: skip
+DRIVERS = [
+    Person("Una", "harbour", 2), Person("Vic", "old town", 6), Person("Wim", "harbour", 6), Person("Xia", "hill", 8),
+]  # fmt: skip
 
 
 class Balance(CoGroupFunction[Person, Person, str]):

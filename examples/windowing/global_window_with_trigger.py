@@ -31,7 +31,7 @@ class Full(Trigger[Box, GlobalWindow]):
     ) -> TriggerResult:
         weight = self._weight(ctx)
         weight.add(element[1])
-        if weight.get() < 1_000:
+        if (weight.get() or 0) < 1_000:
             return TriggerResult.CONTINUE
         weight.clear()
         return TriggerResult.FIRE_AND_PURGE

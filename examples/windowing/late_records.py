@@ -1,7 +1,7 @@
 """Three ways to treat what comes late: ``python examples/windowing/late_records.py``.
 
 The same stream, three times: late records are dropped (and counted), sent to a side output, or let in for another ten
-seconds, in which they make their window fire again. Marks in the script say where an epoch ends; event time moves there.
+seconds, in which they make their window fire again. Event time moves where an epoch ends: the script has marks for it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from flott.datastream.window import SlidingEventTimeWindows, TimeWindow
 Reading = tuple[str, int, float]  #: sensor, minute, degrees
 
 READINGS: list[Reading] = [
-    ("roof", 1, 20.0), ("roof", 4, 22.0), ("roof", 6, 24.0), ("cellar", 7, 11.0), ("roof", 11, 26.0), ("cellar", 14, 12.0),
+    ("roof", 1, 20.0), ("roof", 4, 22.0), ("roof", 6, 24.0), ("cellar", 7, 11.0), ("roof", 11, 26.0),
+    ("cellar", 14, 12.0),
 ]  # fmt: skip
 
 

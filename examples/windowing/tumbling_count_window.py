@@ -12,7 +12,9 @@ from flott.datastream.window import CountWindow
 
 Bottle = tuple[str, int]  #: colour, number
 
-BOTTLES: list[Bottle] = [("green", 1), ("brown", 2), ("green", 3), ("green", 4), ("brown", 5), ("green", 6), ("brown", 7)]
+BOTTLES: list[Bottle] = [
+    ("green", 1), ("brown", 2), ("green", 3), ("green", 4), ("brown", 5), ("green", 6), ("brown", 7),
+]  # fmt: skip
 
 
 class Crate(WindowFunction[Bottle, str, str, CountWindow]):

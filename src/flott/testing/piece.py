@@ -134,13 +134,8 @@ class Piece:
         return {
             edge.index: self.subtasks[edge.target][index].input(edge.input_index)
             for edge in self.graph.edges_out_of(vertex.id)
-            if not self.settings.serialize or self._is_direct(edge)
+            if not self.settings.serialize or edge.partitioning.pointwise
         }
-
-    def _is_direct(self, edge: JobEdge) -> bool:
-        return edge.partitioning.pointwise and (
-            self.graph.vertex(edge.source).parallelism == self.graph.vertex(edge.target).parallelism
-        )
 
     def _source(self, name: str) -> SourceOperator:
         for vertex in self.graph.vertices:
@@ -232,9 +227,9 @@ class Piece:
     def _advance(self, subtask: Subtask, reached: dict[VertexId, list[list[EventTime]]]) -> list[EventTime]:
         inputs = []
         for edge in self.graph.edges_into(subtask.vertex.id):
-            senders = reached[edge.source]
-            heard = senders[subtask.index : subtask.index + 1] if self._is_direct(edge) else senders
-            inputs.append(combine([times[edge.source_operator] for times in heard]))
+            senders = zip(self.subtasks[edge.source], reached[edge.source], strict=True)
+            heard = [times[edge.source_operator] for sender, times in senders if _tells(sender, edge, subtask.index)]
+            inputs.append(combine(heard))
         return self._in(subtask, subtask.advance, combine(inputs))
 
     def manifest(self) -> Manifest:
@@ -359,6 +354,12 @@ def _image_of(graph: JobGraph, storage: LocalStorage, settings: PieceSettings) -
     if settings.serialize:
         return make_image(graph, JOB, JOB, storage, task_settings)
     return JobImage(JOB, JOB, JOB, lay_out(graph), {}, {}, {}, storage, task_settings, (), b"")
+
+
+def _tells(sender: Subtask, edge: JobEdge, index: int) -> bool:
+    """Whether a subtask tells the one with this index, at the other end of an edge, about its event time."""
+    partition = sender.partitions.get(edge.index)
+    return sender.index == index if partition is None else index in partition.receivers()
 
 
 def _assignment(time: EventTime) -> SourceAssignment:

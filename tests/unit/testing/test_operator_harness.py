@@ -17,6 +17,7 @@ from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK, Timest
 from flott.datastream import AsyncDataStream, OutputTag
 from flott.datastream.functions import (
     BroadcastProcessFunction,
+    CheckpointedFunction,
     CoMapFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -144,6 +145,41 @@ def test_a_watermark_strategy_of_the_piece_decides_at_the_end_of_each_epoch() ->
     ) as restored:
         restored.process_element(("b", 3))
         assert restored.output == [("b", 1, 6)], "the generator goes on where it was"
+
+
+@pytest.mark.parametrize("timestamps", [(5, 50), (50, 5)])
+def test_an_operator_is_as_far_as_the_slowest_subtask_before_it(timestamps: tuple[int, int]) -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+
+    def piece(stream: Any) -> Any:
+        timed = stream.rebalance().assign_timestamps_and_watermarks(strategy)
+        return timed.key_by(lambda pair: pair[0]).process(Watermarks())
+
+    with OperatorHarness(piece, parallelism=2) as harness:
+        harness.process_elements([("a", timestamp) for timestamp in timestamps])  # one for each subtask
+        harness.end_epoch()
+        harness.process_element(("a", 60))
+        assert harness.output == [MIN_WATERMARK, MIN_WATERMARK, 4]
+
+
+def test_an_operator_that_is_not_fused_is_as_far_as_its_own_subtask_before_it() -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+
+    def piece(stream: Any) -> Any:
+        timed = stream.rebalance().assign_timestamps_and_watermarks(strategy)
+        return timed.process(WatermarkOf()).start_new_chain()
+
+    with OperatorHarness(piece, parallelism=2) as harness:
+        harness.process_elements([("a", 5), ("a", 50)])
+        harness.end_epoch()
+        harness.clear_output()
+        harness.process_elements([("a", 60), ("a", 60)])
+        assert sorted(harness.output) == [4, 49]
+
+
+class Watermarks(KeyedProcessFunction[Any, Any, int]):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[int]:
+        yield ctx.timer_service().current_watermark()
 
 
 class SecondField(TimestampAssigner):
@@ -325,6 +361,8 @@ def test_late_records_that_are_kept_are_in_their_side_output_and_in_the_ledger()
         harness.process_element(("a", 5), timestamp=8)
         assert harness.side_output_with_timestamps(LATE) == [(("a", 5), 8)]
         assert (harness.late_records.dropped, harness.late_records.late) == (0, 1)
+        harness.end_input()
+        assert (harness.late_records.dropped, harness.late_records.late) == (0, 1)
 
 
 class Rules(BroadcastProcessFunction[int, int, int]):
@@ -351,6 +389,34 @@ def test_a_broadcast_reaches_every_subtask_and_survives_a_snapshot() -> None:
     with TwoInputHarness(rules, parallelism=2, snapshot=taken) as harness:
         harness.process_elements1([1, 2, 3] * 2)
         assert sorted(harness.output) == [1, 1, 2, 2]
+
+
+class Seen(MapFunction[int, list[int]], CheckpointedFunction):
+    """Keeps all it has seen in union state: after a restart every subtask knows what all have seen."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def initialize_state(self, context: Any) -> None:
+        self.state = context.get_operator_state_store().get_union_list_state(ListStateDescriptor("seen", int))
+        self.seen = sorted(self.state.get())
+
+    def snapshot_state(self, context: Any) -> None:
+        self.state.update(self.seen)
+
+    def map(self, value: int) -> list[int]:
+        self.seen.append(value)
+        return list(self.seen)
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_operator_state_is_dealt_out_when_a_snapshot_is_restored(parallelism: int) -> None:
+    with OperatorHarness(lambda s: s.rebalance().map(Seen()), parallelism=2) as harness:
+        harness.process_elements([1, 2, 3, 4])
+        taken = harness.snapshot()
+    with OperatorHarness(lambda s: s.rebalance().map(Seen()), parallelism=parallelism, snapshot=taken) as harness:
+        harness.process_element(5)
+        assert harness.output == [[1, 2, 3, 4, 5]]
 
 
 async def doubled(value: int) -> list[int]:
@@ -381,6 +447,9 @@ def test_records_are_copies_and_those_that_could_not_travel_are_refused() -> Non
         assert harness.output[0] is not given_
         with pytest.raises(ProgramError, match="cannot be sent"):
             harness.process_element(generator(2))
+    with OperatorHarness(lambda s: s.map(lambda value: value.append(2)).filter(lambda value: False)) as harness:
+        harness.process_element(given_)
+        assert given_ == [1], "what a function does to a record is not seen outside"
     with pytest.raises(ProgramError, match="cannot be sent"), OperatorHarness(lambda s: s.map(generator)) as harness:
         harness.process_element(1)
 

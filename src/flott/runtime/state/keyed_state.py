@@ -17,7 +17,7 @@ from flott.runtime.state.encoding import encode_key
 from flott.runtime.state.files import TableHeader, encode_file, is_picklable, read_blocks, read_header
 from flott.runtime.state.handles import CurrentKey
 from flott.runtime.state.key_groups import KeyGroupIndex
-from flott.runtime.state.panes import PaneTable
+from flott.runtime.state.panes import ListPaneTable, PaneTable
 from flott.runtime.state.tables import Delta, ListTable, MapTable, Table, ValueTable, make_table
 from flott.runtime.state.timelines import TimelineTable
 from flott.runtime.state.timers import TimerTable
@@ -92,6 +92,12 @@ class KeyedState:
         """The panes with this name, made if they are new."""
         table = self._table(name, "panes", PaneTable)
         assert isinstance(table, PaneTable)
+        return table
+
+    def list_pane_table(self, name: str) -> ListPaneTable:
+        """The panes of lists with this name, made if they are new."""
+        table = self._table(name, "list-panes", ListPaneTable)
+        assert isinstance(table, ListPaneTable)
         return table
 
     def timeline_table(self, name: str) -> TimelineTable:
@@ -304,6 +310,8 @@ def _table_of(header: TableHeader) -> Table:
             return TimerTable()
         case PaneTable.kind:
             return PaneTable()
+        case ListPaneTable.kind:
+            return ListPaneTable()
         case TimelineTable.kind:
             return TimelineTable()
     return make_table(header.kind, header.namespaced)

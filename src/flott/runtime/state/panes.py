@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
+from flott.errors import CorruptStateError
 from flott.runtime.state.tables import Delta
+
+#: Keys whose value changed, and how much of the value is saved already: nothing, where values are saved whole.
+Marks = dict[Any, int]
 
 
 class PaneTable:
@@ -26,11 +30,11 @@ class PaneTable:
 
     def __init__(self) -> None:
         self.panes: dict[int, dict[Any, Any]] = {}
-        self.changed: dict[int, dict[Any, None]] = {}  #: pane -> keys whose value changed
+        self.changed: dict[int, Marks] = {}
         self._saved: dict[int, int] = {}  #: pane -> how many of its keys are saved
         self._gone: dict[int, list[Any]] = {}  #: pane that was dropped -> its keys that were saved
 
-    def open(self, pane: int) -> tuple[dict[Any, Any], dict[Any, None]]:
+    def open(self, pane: int) -> tuple[dict[Any, Any], Marks]:
         """The values of a pane by key, made if it is new, and where to mark the keys that are changed."""
         held = self.panes.get(pane)
         if held is None:
@@ -63,12 +67,13 @@ class PaneTable:
     def dump(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas: dict[int, Delta] = {}
         for pane, held in self.panes.items():
-            self._put(pane, held, group_of, deltas)
+            self._put(pane, dict.fromkeys(held, 0), group_of, deltas)
         return deltas
 
-    def _put(self, pane: int, keys: Iterable[Any], group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
+    def _put(self, pane: int, marks: Marks, group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
+        """Add the values of marked keys to the deltas."""
         held = self.panes[pane]
-        for group, chosen in _by_group(keys, group_of).items():
+        for group, chosen in _by_group(marks, group_of).items():
             deltas.setdefault(group, [[], []])[0].append((pane, chosen, [held[key] for key in chosen]))
 
     def apply(self, delta: Delta) -> None:
@@ -85,8 +90,12 @@ class PaneTable:
                 self._saved[pane] = len(held)
         for pane, keys, values in put:
             held = self.panes.setdefault(pane, {})
-            held.update(zip(keys, values, strict=True))
+            self._fill(held, keys, values)
             self._saved[pane] = len(held)
+
+    def _fill(self, held: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
+        """Put what a delta holds into a pane."""
+        held.update(zip(keys, values, strict=True))
 
     @staticmethod
     def merge(deltas: Iterable[Delta]) -> Delta:
@@ -116,6 +125,52 @@ class PaneTable:
 
     def size(self) -> int:
         return sum(map(len, self.panes.values()))
+
+
+class ListPaneTable(PaneTable):
+    """A list per pane and key, which only grows. In a delta a value is ``(position, what was appended there)``.
+
+    So an epoch saves what it appends, however long the list is, and appending it twice is the same as once.
+    """
+
+    kind = "list-panes"
+    __slots__ = ()
+
+    def _put(self, pane: int, marks: Marks, group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
+        held = self.panes[pane]
+        for group, chosen in _by_group(marks, group_of).items():
+            tails = [(marks[key], held[key][marks[key] :]) for key in chosen]
+            deltas.setdefault(group, [[], []])[0].append((pane, chosen, tails))
+
+    def _fill(self, held: dict[Any, Any], keys: list[Any], values: list[Any]) -> None:
+        for key, (position, items) in zip(keys, values, strict=True):
+            elements = held.setdefault(key, [])
+            if len(elements) < position:
+                raise CorruptStateError(
+                    f"State files do not fit together: one continues the list of {key!r} at position {position}, but"
+                    f" those before it hold {len(elements)} items."
+                )
+            elements[position:] = items
+
+    @staticmethod
+    def merge(deltas: Iterable[Delta]) -> Delta:
+        held: dict[int, dict[Any, tuple[int, list[Any]]]] = {}
+        gone: dict[int, dict[Any, None]] = {}
+        for put, dropped in deltas:
+            for pane, keys in dropped:
+                tails = held.get(pane, {})
+                for key in keys:
+                    tails.pop(key, None)
+                gone.setdefault(pane, {}).update(dict.fromkeys(keys))
+            for pane, keys, values in put:
+                tails = held.setdefault(pane, {})
+                for key, (position, items) in zip(keys, values, strict=True):
+                    start, known = tails.setdefault(key, (position, []))
+                    known[position - start :] = items
+        return [
+            [(pane, list(tails), list(tails.values())) for pane, tails in held.items() if tails],
+            [(pane, list(keys)) for pane, keys in gone.items()],
+        ]
 
 
 def _by_group(keys: Iterable[Any], group_of: Callable[[Any], int]) -> dict[int, list[Any]]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.errors import CorruptStateError, StateError
-from flott.runtime.state.panes import PaneTable
+from flott.runtime.state.panes import ListPaneTable, PaneTable
 from flott.runtime.state.tables import ListTable, MapTable, Table, ValueTable, make_table
 from flott.runtime.state.timers import TimerTable
 
@@ -63,7 +63,18 @@ def change_panes(table: PaneTable, entry: str, argument: int) -> None:
     else:
         held, marks = table.open(pane)
         held[entry] = argument
-        marks[entry] = None
+        marks[entry] = 0
+
+
+def change_list_panes(table: ListPaneTable, entry: str, argument: int) -> None:
+    pane = argument % 3
+    if argument % 5 == 0:
+        table.drop(pane)
+    else:
+        held, marks = table.open(pane)
+        items = held.setdefault(entry, [])
+        marks.setdefault(entry, len(items))
+        items.append(argument)
 
 
 KINDS: dict[str, tuple[Callable[[], Table], Callable[[Any, str, int], None]]] = {
@@ -72,6 +83,7 @@ KINDS: dict[str, tuple[Callable[[], Table], Callable[[Any, str, int], None]]] = 
     "map": (MapTable, change_map),
     "timers": (TimerTable, change_timers),
     "panes": (PaneTable, change_panes),
+    "list-panes": (ListPaneTable, change_list_panes),
 }
 
 
@@ -82,7 +94,7 @@ def view(table: Any) -> Any:
             fired.append(timer)
         return fired
     if isinstance(table, PaneTable):
-        return {pane: list(held.items()) for pane, held in table.panes.items() if held}
+        return {pane: copy.deepcopy(list(held.items())) for pane, held in table.panes.items() if held}
     if isinstance(table, MapTable):
         return {entry: list(held.items()) for entry, held in table.entries.items()}
     return copy.deepcopy(table.entries)

@@ -32,7 +32,7 @@ Session = list[Any]
 def is_sessions(spec: WindowSpec) -> bool:
     """Whether :class:`SessionWindowOperator` can run the spec."""
     kinds = (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
-    return type(spec.assigner) in kinds and fires_once_at_its_end(spec)
+    return type(spec.assigner) in kinds and spec.fold is not None and fires_once_at_its_end(spec)
 
 
 class SessionWindowOperator(WindowedOperator):
