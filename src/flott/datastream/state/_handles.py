@@ -98,30 +98,12 @@ class ListState(MergingState[T, Iterable[T]]):
         return iter(self.get())
 
 
-class MapState(State, Generic[K, V]):
-    """One map per key, read and written entry by entry::
-
-        self.seen[event.id] = event.time
-        if event.id in self.seen: ...
-
-    Unlike a dict, a key that is not there reads as ``None``, and deleting it is no error.
-    """
+class MapReading(State, Generic[K, V]):
+    """How any map in state is read. Unlike in a dict, a key that is not there reads as ``None``."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
         """The value stored under ``key``; ``None`` if there is none."""
-
-    @abstractmethod
-    def put(self, key: K, value: V) -> None:
-        """Store a value under ``key``."""
-
-    @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Store all entries of ``dict_value``."""
-
-    @abstractmethod
-    def remove(self, key: K) -> None:
-        """Remove the entry of ``key``, if there is one."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
@@ -129,7 +111,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """All entries as pairs."""
+        """All entries as pairs, in the order in which their keys were first put."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
@@ -146,14 +128,40 @@ class MapState(State, Generic[K, V]):
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
 
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+
+class MapWriting(MapReading[K, V]):
+    """How any map in state is changed. Deleting a key that is not there is no error."""
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Store a value under ``key``."""
+
+    @abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Store all entries of ``dict_value``."""
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Remove the entry of ``key``, if there is one."""
+
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
 
     def __delitem__(self, key: K) -> None:
         self.remove(key)
 
-    def __contains__(self, key: K) -> bool:
-        return self.contains(key)
 
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.keys())
+class MapState(MapWriting[K, V]):
+    """One map per key, read and written entry by entry::
+
+        self.seen[event.id] = event.time
+        if event.id in self.seen: ...
+
+    Unlike a dict, a key that is not there reads as ``None``, and deleting it is no error.
+    """

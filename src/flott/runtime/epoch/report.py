@@ -33,7 +33,7 @@ class OperatorReport:
     records_in: int = 0
     records_out: int = 0
     next_event_time_ms: int | None = None  #: its earliest event-time timer
-    late: LateCount = field(default_factory=LateCount)  #: of the records that came in, those that were refused for being late
+    late: LateCount = field(default_factory=LateCount)  #: of the records that came in, those refused for being late
     metrics: dict[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
     accumulators: bytes | None = None  #: what the epoch added up: the user's accumulators by name, encoded
 
