@@ -140,8 +140,8 @@ def _seconds(watermark: int) -> float | None:
 # --- where things are -------------------------------------------------------------------------------------------------
 
 WIDTH = 760
-LEFT, RIGHT = 84, 24  #: beside the axis
-HEAD = 66  #: above it: the heading and the watermarks
+LEFT, RIGHT = 100, 24  #: beside the axis
+HEAD = 72  #: above it: the heading and the watermarks
 ROW = 26
 
 
@@ -151,18 +151,18 @@ class Scale:
 
     first: int
     last: int
-    right: int = RIGHT
+    left: int = LEFT
 
     def __call__(self, second: float) -> float:
-        return LEFT + (second - self.first) / (self.last - self.first) * (WIDTH - LEFT - self.right)
+        return self.left + (second - self.first) / (self.last - self.first) * (WIDTH - self.left - RIGHT)
 
     def axis(self, sheet: Sheet, y: float, every: int, top: float) -> None:
         """The axis of event time below the picture, with faint lines up to its top."""
         for second in range(self.first, self.last + 1, every):
             sheet.line(self(second), top, self(second), y, "grid")
-            sheet.text(self(second), y + 16, f"{second} s", "quiet s m")
+            sheet.text(self(second), y + 16, f"{second} s".replace("-", "−"), "quiet s m")
         sheet.line(self(self.first), y, self(self.last), y, "quiet")
-        sheet.text(LEFT - 12, y + 16, "event time", "quiet s r")
+        sheet.text(20, y + 16, "event time", "quiet s")
 
 
 def epoch_look(epoch: int) -> str:
@@ -192,8 +192,8 @@ def legend(sheet: Sheet, y: float, epochs: Sequence[int], extras: Sequence[tuple
                 sheet.box(x, y - 10, 12, 12, "late line", 6)
             case "past":
                 sheet.box(x, y - 10, 12, 12, "ink past", 0)
-            case "interval":
-                sheet.box(x, y - 9, 12, 10, "quiet band bare", 2)
+            case "gap":
+                _draw_gap(sheet, x, x + 12, y - 4, "quiet")
         sheet.text(x + 17, y, words, "quiet s")
         x += 30 + 5.6 * len(words)
 
@@ -204,6 +204,7 @@ def watermarks(sheet: Sheet, scale: Scale, happened: Happened, bottom: float) ->
         if second is not None:
             sheet.line(scale(second), HEAD - 10, scale(second), bottom, f"{epoch_look(epoch)} line dash")
             sheet.flag(scale(second), HEAD - 10, f"{epoch_look(epoch)} bare")
+            sheet.text(scale(second), HEAD - 22, f"epoch {epoch}", f"{epoch_look(epoch)} s m")
 
 
 def in_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
@@ -244,7 +245,7 @@ class Lanes:
         )
         lanes = {key: self._windows(key, happened) for key in sorted({record.key for _, record in happened.read})}
         rows = {key: in_rows([(w.start, w.end) for _, w in windows]) for key, windows in lanes.items()}
-        height_of = {key: 38 + (max(rows[key]) + 1) * ROW for key in lanes}
+        height_of = {key: 42 + (max(rows[key]) + 1) * ROW for key in lanes}
         bottom = HEAD + sum(height_of.values())
         sheet = Sheet(WIDTH, bottom + 58, self.title, self.description)
         scale = Scale(self.first, self.last)
@@ -255,13 +256,18 @@ class Lanes:
         for key, windows in lanes.items():
             sheet.text(LEFT - 14, y + 22, key, "ink b r")
             for (epoch, window), row in zip(windows, rows[key], strict=True):
-                _draw_window(sheet, scale, y + 38 + row * ROW, epoch, window)
-            for epoch, record in happened.read:
-                if record.key == key:
-                    sheet.dot(scale(record.second), y + 18, str(record.value), f"{epoch_look(epoch)} bare")
+                _draw_window(sheet, scale, y + 40 + row * ROW, epoch, window)
+            for number, (epoch, record) in enumerate(each for each in happened.read if each[1].key == key):
+                if isinstance(self.assigner, EventTimeSessionWindows):
+                    end = record.second + self.assigner.gap_ms / 1000
+                    _draw_gap(sheet, scale(record.second), scale(end), y + 31 + number % 2 * 4, epoch_look(epoch))
+                sheet.dot(scale(record.second), y + 18, str(record.value), f"{epoch_look(epoch)} bare")
             y += height_of[key]
-            sheet.line(20, y, WIDTH - 20, y, "grid") if y < bottom else None
+            if y < bottom:
+                sheet.line(20, y - 3, WIDTH - 20, y - 3, "grid")
         marks = [("watermark", "event time at the end of the epoch")]
+        if isinstance(self.assigner, EventTimeSessionWindows):
+            marks.append(("gap", "the gap after a record"))
         if any(epoch is None for windows in lanes.values() for epoch, _ in windows):
             marks.append(("open", "still open"))
         legend(sheet, bottom + 44, happened.epochs, marks)
@@ -284,12 +290,21 @@ class Lanes:
 
 
 def _draw_window(sheet: Sheet, scale: Scale, y: float, epoch: int | None, window: Fired) -> None:
-    x, width = scale(window.start), scale(window.end) - scale(window.start)
-    look = "quiet line dash" if epoch is None else f"{epoch_look(epoch)} band"
-    left = max(x, LEFT - 6)
-    sheet.box(left + 1, y, x + width - left - 2, ROW - 6, look)
-    words, colour = (f"Σ {window.total}", epoch_look(epoch)) if epoch is not None else (f"Σ {window.total} so far", "quiet")
-    sheet.text((left + x + width) / 2, y + 14, words, f"{colour} s b m")
+    x, width = scale(window.start) + 1, scale(window.end) - scale(window.start) - 2
+    if epoch is None:
+        sheet.box(x, y, width, ROW - 6, "page bare")
+        sheet.box(x, y, width, ROW - 6, "quiet line dash")
+        words, colour = f"Σ {window.total} so far", "quiet"
+    else:
+        sheet.band(x, y, width, ROW - 6, epoch_look(epoch))
+        words, colour = f"Σ {window.total}" + (f" in epoch {epoch}" if width > 100 else ""), epoch_look(epoch)
+    sheet.text(x + width / 2, y + 14, words, f"{colour} s b m")
+
+
+def _draw_gap(sheet: Sheet, x1: float, x2: float, y: float, colour: str) -> None:
+    """From a record to the moment its session would end without another one."""
+    sheet.line(x1, y, x2, y, f"{colour} line")
+    sheet.line(x2, y - 3, x2, y + 3, f"{colour} line")
 
 
 def _key(record: Record) -> str:
@@ -311,7 +326,6 @@ class Staircase:
     size: int
     first: int
     last: int
-    right: int = RIGHT
 
     ROW_HEIGHT = 74
 
@@ -320,7 +334,7 @@ class Staircase:
         epochs = happened.epochs
         top, bottom = HEAD, HEAD + len(epochs) * self.ROW_HEIGHT
         sheet = Sheet(WIDTH, bottom + 58, self.title, self.description)
-        scale = Scale(self.first, self.last, self.right)
+        scale = Scale(self.first, self.last)
         heading(sheet, self.title, self.program)
         for start in range(self.first, self.last, self.size):
             middle = scale(start + self.size / 2)
@@ -358,7 +372,7 @@ class Staircase:
         for _, fired in _of(epoch, happened.results):
             again = ", again" if (fired.start, fired.end) in earlier else ""
             x, width = scale(fired.start) + 3, scale(fired.end) - scale(fired.start) - 6
-            sheet.box(x, y + 43, width, ROW - 6, f"{look} band")
+            sheet.band(x, y + 43, width, ROW - 6, look)
             sheet.text(x + width / 2, y + 57, f"Σ {fired.total}{again}", f"{look} s b m")
         second = happened.watermarks[epoch]
         if second is not None:
@@ -384,14 +398,15 @@ class Splits:
     epochs: int
     last: int
 
-    ROW_HEIGHT = 84
+    TOP = 46
+    ROW_HEIGHT = 66
 
     def draw(self) -> Sheet:
-        bottom = HEAD - 14 + self.epochs * self.ROW_HEIGHT
+        bottom = self.TOP + self.epochs * self.ROW_HEIGHT
         sheet = Sheet(WIDTH, bottom + 58, self.title, self.description)
-        scale = Scale(0, self.last)
+        scale = Scale(0, self.last, left=150)
         heading(sheet, self.title, self.program)
-        scale.axis(sheet, bottom, 10, HEAD - 14)
+        scale.axis(sheet, bottom, 10, self.TOP)
         read, places = self._observe()
         for row, epoch in enumerate(range(1, self.epochs + 1)):
             self._draw_epoch(sheet, scale, epoch, [r for e, r in read if e == epoch], places[epoch], row)
@@ -402,21 +417,21 @@ class Splits:
     def _draw_epoch(
         self, sheet: Sheet, scale: Scale, epoch: int, read: Sequence[Record], place: TimePlace, row: int
     ) -> None:
-        y, look = HEAD - 14 + row * self.ROW_HEIGHT, epoch_look(epoch)
+        y, look = self.TOP + row * self.ROW_HEIGHT, epoch_look(epoch)
         event_time = _seconds(place.watermark)
         if event_time is not None:
-            sheet.box(LEFT, y, scale(event_time) - LEFT, self.ROW_HEIGHT, "ink past", 0)
+            sheet.box(scale.left, y, scale(event_time) - scale.left, self.ROW_HEIGHT, "ink past", 0)
             sheet.line(scale(event_time), y, scale(event_time), y + self.ROW_HEIGHT, f"{look} thick")
-        sheet.text(20, y + 16, f"epoch {epoch}", f"{look} b")
+        sheet.text(20, y + 24, f"epoch {epoch}", f"{look} b")
         for number, (name, split) in enumerate(sorted(_splits_of(place).items())):
-            middle = y + 32 + number * 32
+            middle = y + 20 + number * 27
             reached = _seconds(split.watermark)
-            idle = " idle" if split.idle else ""
-            sheet.text(LEFT - 14, middle + 4, f"{name}{idle}", "late b r" if split.idle else "ink r")
+            words, ink = (f"{name}, idle", "quiet r") if split.idle else (name, "ink r")
+            sheet.text(scale.left - 14, middle + 4, words, ink)
             if reached is not None:
-                bar = "quiet line dash" if split.idle else f"{look} line"
-                sheet.line(LEFT, middle, scale(reached), middle, bar)
-                sheet.line(scale(reached), middle - 6, scale(reached), middle + 6, bar.replace(" dash", ""))
+                colour = "quiet" if split.idle else look
+                sheet.line(scale.left, middle, scale(reached), middle, f"{colour} line" + " dash" * split.idle)
+                sheet.line(scale(reached), middle - 6, scale(reached), middle + 6, f"{colour} line")
             for record in read:
                 if record.key == name:
                     sheet.dot(scale(record.second), middle, str(record.second), f"{look} bare")
@@ -493,17 +508,20 @@ class Pairs:
         scale.axis(sheet, bottom, 5, top)
         sheet.text(LEFT - 14, upper_lane + 4, "left", "ink b r")
         sheet.text(LEFT - 14, lane + 4, "right", "ink b r")
-        for number, (record, row) in enumerate(zip(self.left, rows, strict=True), 1):
-            x, look = scale(record.second), epoch_look(number)
-            y = upper_lane + 26 + row * ROW
-            sheet.line(x, upper_lane, x, y + ROW - 6, f"{look} line")
-            sheet.box(scale(record.second + lower), y, scale(lower + upper) - scale(2 * lower), ROW - 6, f"{look} band")
-            words = f"{record.second + lower} s … {record.second + upper} s"
-            sheet.text(scale(record.second + (lower + upper) / 2) + 6, y + 14, words, f"{look} s m")
-            for left, right in pairs:
-                if left == record:
-                    sheet.line(scale(right.second), y + ROW - 6, scale(right.second), lane, f"{look} thick")
-            sheet.dot(x, upper_lane, str(record.value), f"{look} bare")
+        place_of = {record: (upper_lane + 26 + row * ROW, epoch_look(number))
+                    for number, (record, row) in enumerate(zip(self.left, rows, strict=True), 1)}  # fmt: skip
+        for record, (y, look) in place_of.items():
+            sheet.line(scale(record.second), upper_lane, scale(record.second), y, f"{look} line")
+        for right in self.right:
+            partners = [left for left, partner in pairs if partner == right]
+            for number, left in enumerate(partners):
+                x, (y, look) = scale(right.second) + 5 * number - 2.5 * (len(partners) - 1), place_of[left]
+                sheet.line(x, y, x, lane, f"{look} thick")
+        for record, (y, look) in place_of.items():
+            sheet.band(scale(record.second + lower), y, scale(upper) - scale(lower), ROW - 6, look)
+            words = f"{record.second + lower} s to {record.second + upper} s"
+            sheet.text(scale(record.second + (lower + upper) / 2), y + 14, words, f"{look} s b m")
+            sheet.dot(scale(record.second), upper_lane, str(record.value), f"{look} bare")
         paired = {right for _, right in pairs}
         for record in self.right:
             sheet.dot(scale(record.second), lane, str(record.value), "ink bare" if record in paired else "quiet bare")
@@ -617,15 +635,16 @@ STORIES: dict[str, Story] = {
     ),
     "watermarks-of-splits": Splits(
         "Event time is that of the slowest split",
-        "Two splits in four epochs. Event time follows the slower split. When that one has been silent for long enough it"
-        " is declared idle, and event time follows the other alone; when it comes back it is waited for again.",
+        "Two splits in five epochs. Event time follows the slower split, west. In the third epoch west is silent and holds"
+        " event time back; in the fourth it is declared idle, and event time follows east alone; in the fifth it is back"
+        " and waited for again.",
         "with_idleness(10 s)",
         {
-            "east": [*_r("east", (5, 0), (12, 0)), Wait(1_000), *_r("east", (24, 0)), Wait(12_000),
-                     *_r("east", (35, 0)), Wait(1_000), *_r("east", (46, 0))],
-            "west": [*_r("west", (8, 0)), Wait(1_000), *_r("west", (14, 0)), Wait(13_000), *_r("west", (38, 0))],
+            "east": [*_r("east", (5, 0), (12, 0)), Wait(1_000), *_r("east", (24, 0)), Wait(6_000), *_r("east", (35, 0)),
+                     Wait(7_000), *_r("east", (46, 0))],
+            "west": [*_r("west", (8, 0)), Wait(1_000), *_r("west", (14, 0)), Wait(13_000), *_r("west", (39, 0))],
         },
-        10_000, 4, 50,
+        10_000, 5, 50,
     ),
     "interval-join": Pairs(
         "Interval join",

@@ -21,7 +21,7 @@ COLOURS = {
 }
 #: What a class does beside its colour. Later ones win.
 SHAPES = (
-    "text{font-size:12px;stroke:none}"
+    "text{font-size:12px;stroke:none!important}"
     ".s{font-size:11px}.h{font-size:15px;font-weight:600}.b{font-weight:600}"
     ".m{text-anchor:middle}.r{text-anchor:end}"
     ".band{fill-opacity:.13}.past{fill-opacity:.07;stroke:none}.line{fill:none}.thick{fill:none;stroke-width:2}"
@@ -49,6 +49,11 @@ class Sheet:
         at = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
         rounded = f' rx="{_n(round_by)}"' if round_by else ""
         self._add(f'<rect class="{self._look(look)}" {at}{rounded}/>')
+
+    def band(self, x: float, y: float, width: float, height: float, look: str) -> None:
+        """A box in a light shade of its colour; nothing shines through."""
+        self.box(x, y, width, height, "page bare")
+        self.box(x, y, width, height, f"{look} band")
 
     def line(self, x1: float, y1: float, x2: float, y2: float, look: str) -> None:
         """A straight line."""
