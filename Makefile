@@ -54,8 +54,9 @@ layers: $(READY)  ## import-linter: who may import whom
 bench: $(READY)  ## measure: python -m bench
 	@$(WITH_JAVA) $(PY) -m bench $(ARGS)
 
-docs: $(READY)  ## write the pages that are made from the code
+docs: $(READY)  ## write the pages and pictures that are made from the code
 	@$(PY) scripts/options_page.py
+	@$(PY) -m scripts.drawings
 
 wheel: $(READY)  ## build dist/flott-*.whl
 	@$(PY) -m build --wheel --outdir dist
