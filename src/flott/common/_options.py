@@ -57,6 +57,13 @@ GLOBAL_JOB_PARAMETERS = (
     _key("pipeline.global-job-parameters").map_type().default_value({})
     .with_description("Parameters that every function of the job can read.")
 )  # fmt: skip
+PYTHON_FILES = (
+    _key("python.files").string_type().no_default_value()
+    .with_description(
+        "Python modules (.py), folders and archives (.zip, .egg, .whl) that functions of the job import, separated by"
+        " commas; they are sent to the workers, which import them before their own."
+    )
+)  # fmt: skip
 RUNTIME_MODE = (
     _key("execution.runtime-mode").enum_type(("STREAMING", "BATCH", "AUTOMATIC")).default_value("STREAMING")
     .with_description(

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import codecs
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flott._absent import names_of
+from flott.common._text_form import TextForm, text_form
 from flott.common.typeinfo._basic import BasicTypeInfo
 from flott.common.typeinfo._collections import PrimitiveArrayTypeInfo
 from flott.common.typeinfo._type_information import TypeInformation
@@ -129,7 +130,7 @@ class Encoder(ABC):
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """``str()`` of the record and a newline."""
+        """A line of text for each record: as Flink writes it if its type is declared, else its ``str()``."""
         return SimpleStringEncoder(charset_name)
 
 
@@ -138,12 +139,17 @@ class SimpleStringEncoder(Encoder):
     """One line of text per record."""
 
     charset_name: str = "UTF-8"
+    text: TextForm = str  #: how a record is written
 
     def __post_init__(self) -> None:
         _check_charset(self.charset_name)
 
     def encode(self, element: Any) -> bytes:
-        return f"{element}\n".encode(self.charset_name)
+        return f"{self.text(element)}\n".encode(self.charset_name)
+
+    def for_records_of(self, declared: TypeInformation | None) -> SimpleStringEncoder:
+        """The encoder that writes records of this type."""
+        return replace(self, text=text_form(declared))
 
 
 def _check_charset(charset: str) -> None:

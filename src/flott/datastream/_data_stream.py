@@ -22,7 +22,7 @@ from flott.datastream._collect import CloseableIterator, Handover
 from flott.datastream._field_functions import Projection, as_selector
 from flott.datastream._ignored_settings import without_effect
 from flott.datastream._preview import Preview, show, take_preview
-from flott.datastream._record_types import projected, record_type
+from flott.datastream._record_types import declared_type, projected, record_type
 from flott.datastream._step_settings import ProgramStep, is_integer, own_name
 from flott.datastream.connectors.base import Sink
 from flott.datastream.connectors.collect import CollectSink
@@ -337,7 +337,8 @@ class DataStream(ProgramStep, Generic[T]):
                 " flott.datastream.connectors, or extend flott.datastream.connectors.base.Sink."
             )
         name = f"Sink: {type(sink).__name__.removesuffix('Sink') or 'Writer'}"
-        made = self._environment._program.add(name, Operation(specs.SinkSpec(sink)), (self._id,))
+        declared = declared_type(self._environment._program, self._id)
+        made = self._environment._program.add(name, Operation(specs.SinkSpec(sink, declared)), (self._id,))
         return DataStreamSink(self._environment, made.id)
 
     def add_sink(self, sink_func: Sink[T]) -> DataStreamSink:

@@ -49,13 +49,6 @@ class IgnoredSettings:
         """What was set; ``None`` if nothing was."""
         return self._changelog_enabled
 
-    def add_python_file(self, file_path: str) -> None:
-        """Accepted for ported programs."""
-        without_effect(
-            f"add_python_file({file_path!r})",
-            "workers import what is on their PYTHONPATH; install the file there, or start with spark-submit --py-files",
-        )
-
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
         """Accepted for ported programs."""
         without_effect(

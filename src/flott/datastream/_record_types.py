@@ -28,8 +28,7 @@ from flott.graph.transformations import Operation, Partition, Program, SideOutpu
 
 def record_type(program: Program, ident: TransformationId) -> TypeInformation | None:
     """The type of the records that a step gives; ``None`` where nothing is said about it."""
-    while _keeps_records(program[ident].step):
-        ident = program[ident].inputs[0]
+    ident = _where_made(program, ident)
     match program[ident].step:
         case SideOutput(type_info=declared) | Operation(output_type=declared) if declared is not None:
             return declared
@@ -38,6 +37,27 @@ def record_type(program: Program, ident: TransformationId) -> TypeInformation | 
         case Operation(spec=spec):
             return emitted_type(spec)
     return None
+
+
+def declared_type(program: Program, ident: TransformationId) -> TypeInformation | None:
+    """The type that the program declares for the records of a step; an annotation is not a declaration."""
+    ident = _where_made(program, ident, through_unions=False)
+    match program[ident].step:
+        case Union():
+            first, *others = [declared_type(program, above) for above in program[ident].inputs]
+            return first if all(other == first for other in others) else None
+        case Operation(spec=specs.MapSpec(function=Projection() as projection)):
+            return projected(declared_type(program, program[ident].inputs[0]), projection.indexes)
+        case SideOutput(type_info=declared) | Operation(output_type=declared):
+            return declared
+    return None
+
+
+def _where_made(program: Program, ident: TransformationId, through_unions: bool = True) -> TransformationId:
+    """The step that gave the records their type; behind a union the one of its first stream."""
+    while _keeps_records(step := program[ident].step) and (through_unions or not isinstance(step, Union)):
+        ident = program[ident].inputs[0]
+    return ident
 
 
 def _keeps_records(step: Step) -> bool:

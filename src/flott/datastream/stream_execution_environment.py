@@ -146,6 +146,14 @@ class StreamExecutionEnvironment(IgnoredSettings):
             )
         return self
 
+    def add_python_file(self, file_path: str) -> None:
+        """Let the functions of the program import a module (.py), what is in a folder, or an archive.
+
+        It is sent along with the job. Only Python code: shared libraries cannot be imported from an archive.
+        """
+        known = options.read(self._configuration, options.PYTHON_FILES)
+        self._configuration.set(options.PYTHON_FILES, f"{known},{file_path}" if known else file_path)
+
     # --------------------------------------------------------------------------------- checkpoints, state, restarts
 
     def get_checkpoint_config(self) -> CheckpointConfig:

@@ -173,3 +173,4 @@ class SinkSpec(OperatorSpec):
     """Writes to a sink."""
 
     sink: Sink[Any]
+    record_type: TypeInformation | None = None  #: what the program declares its records to be

@@ -38,6 +38,7 @@ from flott.runtime.epoch.runner import EpochRunner
 from flott.runtime.jobmanager.job_master import JobMaster, Origin
 from flott.runtime.jobmanager.listener import JobListener
 from flott.runtime.jobmanager.time_report import explain
+from flott.runtime.python_files import archives_of, make_importable
 from flott.runtime.storage import LocalStorage
 
 log = logging.getLogger("flott.job")
@@ -97,14 +98,18 @@ class Executor:
         return RunningJob(master, place, runner, self._clock)
 
     def _runner(self, configuration: Configuration) -> EpochRunner:
+        python_files = archives_of(options.read(configuration, options.PYTHON_FILES) or "")
         if self._target == "in-process":
+            make_importable(python_files)
             return LocalRunner()
         from flott.runtime.spark.runner import SparkRunner
-        from flott.runtime.spark.session import spark_context
+        from flott.runtime.spark.session import send_python_files, spark_context
 
         settings = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
         log_file = _log_folder(configuration) / f"spark-{os.getpid()}.log"
-        return SparkRunner(spark_context(settings, log_file), log_file)
+        context = spark_context(settings, log_file)
+        send_python_files(context, python_files)
+        return SparkRunner(context, log_file)
 
 
 # --- where a job keeps its things ------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ SAMPLES: list[tuple[TypeInformation, list[Any]]] = [
     (Types.PICKLED_BYTE_ARRAY(), [1, "a", object]),
     (PAIR, [("a", 1), (None, None), None, Point("b", 2)]),
     (Types.TUPLE([]), [(), ()]),
-    (Types.ROW([Types.STRING(), Types.INT()]), [Row("a", 1), Row(None, 2), Row(x="b", y=3), None]),
+    (Types.ROW([Types.STRING(), Types.INT()]), [Row(f0="a", f1=1), Row(f0=None, f1=2), Row(x="b", y=3), None]),
     (PERSON, [Row(name="a", age=1), None]),
     (Types.LIST(Types.INT()), [[1, 2], [], [None], None]),
     (Types.MAP(Types.STRING(), PAIR), [{"a": ("b", 1)}, {}, None]),
@@ -125,7 +125,12 @@ def test_a_type_prints_as_in_pyflink(declared: TypeInformation, printed: str):
         ),
         (PERSON, [{"name": "a"}], [Row(name="a", age=None)]),
         (PERSON, [Row("a", 1), Row(name="b", age=2)], [Row(name="a", age=1), Row(name="b", age=2)]),
-        (Types.ROW([Types.DOUBLE()]), [(1,), (2.0,)], [Row(1.0), Row(2.0)]),
+        (Types.ROW([Types.DOUBLE()]), [(1,), (2.0,)], [Row(f0=1.0), Row(f0=2.0)]),
+        (
+            Types.ROW([Types.STRING(), Types.INT()]),
+            [Row("a", 1), Row(f0="b", f1=2), Row(x="c", y=3), {"f0": "d"}],
+            [Row(f0="a", f1=1), Row(f0="b", f1=2), Row(x="c", y=3), Row(f0="d", f1=None)],
+        ),
         (Types.TUPLE([Types.LIST(Types.DOUBLE()), PAIR]), [([1], ["a", 1])], [([1.0], ("a", 1))]),
     ],
 )

@@ -76,13 +76,15 @@ class TupleTypeInfo(TypeInformation):
 class RowTypeInfo(TypeInformation):
     """A row of so many fields, with names or without. A tuple, a list or a dict becomes a row.
 
-    With names, every record leaves with exactly these names in this order; without, rows stay as they are.
+    With names, every record leaves with exactly these names in this order. Without, rows that have no names get Flink's
+    ``f0``, ``f1``, …, and rows that have some keep them.
     """
 
-    __slots__ = ("_field_names", "_field_types")
+    __slots__ = ("_field_names", "_field_types", "_record_names")
 
     _field_types: tuple[TypeInformation, ...]
     _field_names: tuple[str, ...] | None
+    _record_names: tuple[str, ...]  #: what a record's fields are called that does not say so itself
 
     def __init__(self, field_types: Iterable[TypeInformation], field_names: Iterable[str] | None = None):
         types = _checked_types(field_types)
@@ -93,12 +95,11 @@ class RowTypeInfo(TypeInformation):
             raise ProgramError(f"A row type needs different names for its fields, found {list(names)}.")
         object.__setattr__(self, "_field_types", types)
         object.__setattr__(self, "_field_names", names)
+        object.__setattr__(self, "_record_names", names or tuple(f"f{position}" for position in range(len(types))))
 
     def get_field_names(self) -> list[str]:
         """The names; Flink's ``f0``, ``f1``, … where none were given."""
-        if self._field_names is None:
-            return [f"f{position}" for position in range(len(self._field_types))]
-        return list(self._field_names)
+        return list(self._record_names)
 
     def get_field_index(self, field_name: str) -> int:
         """The position of a field, -1 if there is none of this name."""
@@ -112,33 +113,34 @@ class RowTypeInfo(TypeInformation):
         return Row
 
     def _contents_match(self, values: Sequence[Any]) -> bool:
-        if self._field_names is not None and set(map(_fields_of, values)) - {self._field_names}:
+        names = set(map(_fields_of, values))
+        if None in names or (self._field_names is not None and names - {self._field_names}):
             return False
         return _columns_match(self._field_types, list(map(_values_of, values)))
 
     def _convert(self, values: list[Any]) -> list[Any]:
         kinds = set(map(type, values))
-        if kinds == {Row} and set(map(_fields_of, values)) <= {None, self._field_names}:
-            # A plain row under a named type: only the names are new. What the user made is never changed in place.
+        if kinds == {Row} and set(map(_fields_of, values)) <= {None, self._record_names}:
+            # A plain row: only the names are new. What the user made is never changed in place.
             columns = _convert_columns(self._field_types, _transpose(list(map(_values_of, values)), len(self)))
             if columns is not None:
                 rows = zip(*columns, strict=True)
                 return [
-                    restore_row(self._field_names, row, kind)
+                    restore_row(self._record_names, row, kind)
                     for row, kind in zip(rows, map(_kind_of, values), strict=True)
                 ]
         if kinds and kinds <= {tuple, list}:
             columns = _convert_columns(self._field_types, _transpose(values, len(self)))
             if columns is not None:
-                return [restore_row(self._field_names, row) for row in zip(*columns, strict=True)]
+                return [restore_row(self._record_names, row) for row in zip(*columns, strict=True)]
         return TypeInformation._convert(self, values)
 
     def _admit_contents(self, value: Any) -> Any:
         ordered = self._in_order(value)
         admitted = _admit_fields(self, self._field_types, ordered, self.get_field_names())
-        if admitted is None and ordered is value._values and self._field_names in (None, value._fields):
+        names = self._field_names or value._fields or self._record_names
+        if admitted is None and ordered is value._values and names == value._fields:
             return value
-        names = value._fields if self._field_names is None else self._field_names
         return restore_row(names, ordered if admitted is None else admitted, value.get_row_kind().value)
 
     def _in_order(self, row: Row) -> list[Any]:
@@ -156,7 +158,7 @@ class RowTypeInfo(TypeInformation):
                 raise Rejected(value, self, f"it has the unknown keys {unknown}")
             value = [value.get(name) for name in names]
         if isinstance(value, (tuple, list)):
-            return self._admit_contents(restore_row(self._field_names, value, RowKind.INSERT.value))
+            return self._admit_contents(restore_row(self._record_names, value, RowKind.INSERT.value))
         raise Rejected(value, self)
 
     def __len__(self) -> int:

@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from flott._absent import no_java_object
+from flott.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
 
@@ -230,6 +231,7 @@ class WriterContext:
     job_id: str
     operator_id: str
     now_ms: int
+    record_type: TypeInformation | None = None  #: what the program declares its records to be
 
 
 class SinkWriter(ABC, Generic[T]):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flott.common._text_form import TextForm, printed_form
 from flott.datastream.connectors.base import DriverSink, SinkWriter, WriterContext, _DriverWriter
 
 __all__ = ["PrintSink"]
@@ -16,14 +17,16 @@ __all__ = ["PrintSink"]
 class PrintSink(DriverSink[Any]):
     """Prints each record in Flink's form: ``3> value``, where 3 is the subtask, counted from 1.
 
-    With one subtask there is no number. An identifier stands before it: ``late:3> value``, or ``late> value``.
+    With one subtask there is no number. An identifier stands before it: ``late:3> value``, or ``late> value``. Records
+    of a declared type are written as Flink writes them, such as ``(hi,1)``; others are their own ``str()``.
     """
 
     identifier: str = ""
     std_err: bool = False  #: print to standard error instead of standard output
 
     def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
-        return _LineWriter(prefix=self.prefix(context.subtask, context.parallelism))
+        prefix = self.prefix(context.subtask, context.parallelism)
+        return _LineWriter(prefix=prefix, form=printed_form(context.record_type))
 
     def deliver(self, subtask: int, values: Sequence[Any]) -> None:
         stream = sys.stderr if self.std_err else sys.stdout
@@ -47,7 +50,8 @@ class _LineWriter(_DriverWriter[Any]):
     """Makes the lines in the task: only there is the parallelism known, and the work is shared."""
 
     prefix: str = ""
+    form: TextForm = str
 
     def write(self, values: Sequence[Any], timestamps: Sequence[int] | None) -> None:
-        prefix = self.prefix
-        self.values.extend([f"{prefix}{value}" for value in values])
+        prefix, form = self.prefix, self.form
+        self.values.extend([prefix + form(value) for value in values])

@@ -34,7 +34,7 @@ _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Opera
     specs.WindowSpec: build_window_operator,
     specs.IntervalJoinSpec: IntervalJoinOperator,
     specs.AsyncSpec: lambda context, spec: AsyncOperator(context, spec),
-    specs.SinkSpec: lambda context, spec: SinkOperator(context, spec.sink),
+    specs.SinkSpec: lambda context, spec: SinkOperator(context, spec.sink, spec.record_type),
 }
 
 

@@ -190,6 +190,7 @@ class CallWindow:
             return
         if self.failed is None:
             self.failed = call, error
+        call.results = []  # what its task still says, when it is cancelled, comes too late
         self._running.pop(call)
         for task in self._abandon():
             task.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from flott.common.typeinfo import TypeInformation
 from flott.datastream.connectors.base import DriverSink, Json, Sink, SinkWriter, WriterContext
 from flott.errors import ProgramError
 from flott.runtime.operators.operator import Operator, OperatorContext
@@ -13,9 +14,10 @@ from flott.runtime.operators.operator import Operator, OperatorContext
 class SinkOperator(Operator):
     """Writes to a sink."""
 
-    def __init__(self, context: OperatorContext, sink: Sink[Any]):
+    def __init__(self, context: OperatorContext, sink: Sink[Any], record_type: TypeInformation | None = None):
         super().__init__(context)
         self._sink = sink
+        self._record_type = record_type
         self._writer: SinkWriter[Any] | None = None
 
     def begin(self) -> None:
@@ -31,6 +33,7 @@ class SinkOperator(Operator):
                     job_id=self.context.job_id,
                     operator_id=self.context.operator.id,
                     now_ms=scope.now_ms,
+                    record_type=self._record_type,
                 )
             )
         except Exception as error:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -60,12 +60,24 @@ TASK_ATTEMPTS = 4
 #: Ids of the applications that Flott was sent to.
 _applications_with_flott: set[str] = set()
 
+#: The archives of Python files that were sent: ids of applications, and paths.
+_sent_python_files: set[tuple[str, str]] = set()
+
 
 def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
     """The active Spark context, or a new one. ``settings`` are the configuration's ``spark.*`` keys."""
     context = SparkContext._active_spark_context or _new_context(settings, log_file)
     _ship_flott(context)
     return context
+
+
+def send_python_files(context: SparkContext, archives: Iterable[Path]) -> None:
+    """Let the workers import from these archives, and the driver too."""
+    for archive in archives:
+        sent = (context.applicationId, str(archive))
+        if sent not in _sent_python_files:
+            context.addPyFile(str(archive))
+            _sent_python_files.add(sent)
 
 
 def _new_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:

@@ -6,13 +6,15 @@ however many panes are open; and the end of a window needs no timer per key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
 from typing import Any
 
 from flott.errors import CorruptStateError
 from flott.runtime.state.tables import Delta
 
+#: What names a pane: its start and its end, say.
+Pane = Hashable
 #: Keys whose value changed, and how much of the value is saved already: nothing, where values are saved whole.
 Marks = dict[Any, int]
 
@@ -29,12 +31,12 @@ class PaneTable:
     __slots__ = ("_gone", "_saved", "changed", "panes")
 
     def __init__(self) -> None:
-        self.panes: dict[int, dict[Any, Any]] = {}
-        self.changed: dict[int, Marks] = {}
-        self._saved: dict[int, int] = {}  #: pane -> how many of its keys are saved
-        self._gone: dict[int, list[Any]] = {}  #: pane that was dropped -> its keys that were saved
+        self.panes: dict[Pane, dict[Any, Any]] = {}
+        self.changed: dict[Pane, Marks] = {}
+        self._saved: dict[Pane, int] = {}  #: pane -> how many of its keys are saved
+        self._gone: dict[Pane, list[Any]] = {}  #: pane that was dropped -> its keys that were saved
 
-    def open(self, pane: int) -> tuple[dict[Any, Any], Marks]:
+    def open(self, pane: Pane) -> tuple[dict[Any, Any], Marks]:
         """The values of a pane by key, made if it is new, and where to mark the keys that are changed."""
         held = self.panes.get(pane)
         if held is None:
@@ -44,7 +46,7 @@ class PaneTable:
             marks = self.changed[pane] = {}
         return held, marks
 
-    def drop(self, pane: int) -> dict[Any, Any]:
+    def drop(self, pane: Pane) -> dict[Any, Any]:
         """Forget a pane; returns what it held."""
         held = self.panes.pop(pane, {})
         self.changed.pop(pane, None)
@@ -70,7 +72,7 @@ class PaneTable:
             self._put(pane, dict.fromkeys(held, 0), group_of, deltas)
         return deltas
 
-    def _put(self, pane: int, marks: Marks, group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
+    def _put(self, pane: Pane, marks: Marks, group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
         """Add the values of marked keys to the deltas."""
         held = self.panes[pane]
         for group, chosen in _by_group(marks, group_of).items():
@@ -99,8 +101,8 @@ class PaneTable:
 
     @staticmethod
     def merge(deltas: Iterable[Delta]) -> Delta:
-        held: dict[int, dict[Any, Any]] = {}
-        gone: dict[int, dict[Any, None]] = {}
+        held: dict[Pane, dict[Any, Any]] = {}
+        gone: dict[Pane, dict[Any, None]] = {}
         for put, dropped in deltas:
             for pane, keys in dropped:
                 values = held.get(pane, {})
@@ -136,7 +138,7 @@ class ListPaneTable(PaneTable):
     kind = "list-panes"
     __slots__ = ()
 
-    def _put(self, pane: int, marks: Marks, group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
+    def _put(self, pane: Pane, marks: Marks, group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
         held = self.panes[pane]
         for group, chosen in _by_group(marks, group_of).items():
             tails = [(marks[key], held[key][marks[key] :]) for key in chosen]
@@ -154,8 +156,8 @@ class ListPaneTable(PaneTable):
 
     @staticmethod
     def merge(deltas: Iterable[Delta]) -> Delta:
-        held: dict[int, dict[Any, tuple[int, list[Any]]]] = {}
-        gone: dict[int, dict[Any, None]] = {}
+        held: dict[Pane, dict[Any, tuple[int, list[Any]]]] = {}
+        gone: dict[Pane, dict[Any, None]] = {}
         for put, dropped in deltas:
             for pane, keys in dropped:
                 tails = held.get(pane, {})

@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from flott.common.serialization import Encoder
+from flott.common.serialization import Encoder, SimpleStringEncoder
+from flott.common.typeinfo import TypeInformation
 from flott.datastream.connectors.base import Json, SinkWriter, WriterContext
 from flott.datastream.connectors.file_system._bulk_writers import BulkWriterFactory, ParquetWriterFactory
 from flott.datastream.connectors.file_system._sink import FileSink
@@ -77,7 +78,7 @@ class FileWriter(SinkWriter[Any]):
         try:
             if bucket not in self._files:
                 make_folder(os.path.dirname(self._path(bucket)), self._sink.base_path)
-                self._files[bucket] = staged_file(self._sink, self._path(bucket))
+                self._files[bucket] = staged_file(self._sink, self._path(bucket), self._context.record_type)
             self._files[bucket].add(records)
         except OSError as error:
             raise self._failure(error) from error
@@ -122,8 +123,10 @@ def checked_bucket(bucket: object) -> str:
     return os.path.normpath(bucket) if bucket.strip("./") else ""
 
 
-def staged_file(sink: FileSink, path: str) -> StagedFile:
+def staged_file(sink: FileSink, path: str, record_type: TypeInformation | None = None) -> StagedFile:
     """The writer of the sink's format."""
+    if isinstance(sink.encoder, SimpleStringEncoder):
+        return EncodedFile(path, sink.encoder.for_records_of(record_type), b"")
     if isinstance(sink.encoder, Encoder):
         return EncodedFile(path, sink.encoder, encoder_header(sink.encoder) if sink.bulk else b"")
     if isinstance(sink.encoder, ParquetWriterFactory):

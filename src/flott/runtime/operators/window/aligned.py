@@ -9,9 +9,9 @@ dropped.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.functions._basic import Function
@@ -21,13 +21,11 @@ from flott.errors import ProgramError
 from flott.graph.specs import WindowSpec
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, position_of
 from flott.runtime.operators.window.contents import Aggregating, Reducing, make_fold
+from flott.runtime.operators.window.holdings import ELEMENT_PANES, FOLDED_PANES
+from flott.runtime.operators.window.namespaces import namespace_of
 from flott.runtime.operators.window.operator import WindowedOperator
 from flott.runtime.operators.window.slicing import slicing_of
 from flott.runtime.state.panes import PaneTable
-
-#: The state's name. The two kinds differ, so that a program that changes from one to the other is told.
-FOLDED_PANES = "_window-panes"
-ELEMENT_PANES = "_window-element-panes"
 
 
 def fires_once_at_its_end(spec: WindowSpec) -> bool:
@@ -59,10 +57,20 @@ class AlignedWindowOperator(WindowedOperator):
         assert slicing is not None
         self._slicing = slicing
         self._fold = make_fold(spec.fold) if spec.fold is not None else None
-        #: By the end of the window.
-        self._panes: PaneTable = (
-            self.state.list_pane_table(ELEMENT_PANES) if self._fold is None else self.state.pane_table(FOLDED_PANES)
-        )
+        #: A pane is a window: its start and its end.
+        self._panes: PaneTable
+        if self._fold is None:
+            self.holding, self._panes = ELEMENT_PANES, self.state.list_pane_table(ELEMENT_PANES)
+        else:
+            self.holding, self._panes = FOLDED_PANES, self.state.pane_table(FOLDED_PANES)
+
+    def take_over(self, key: Any, window: Any, held: Any) -> None:
+        if window.max_timestamp() <= self.watermark:
+            self.forget(key, window)
+            return
+        values, marks = self._panes.open(namespace_of(window))
+        values[key] = held
+        marks[key] = 0
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -100,8 +108,8 @@ class AlignedWindowOperator(WindowedOperator):
 
     def _put(self, first: int, values: list[Any], timestamps: list[int]) -> None:
         """Put records of one slice into all windows they belong to."""
-        assigned = self._slicing.ends(first)
-        windows = [end for end in assigned if end - 1 > self.watermark]
+        assigned = self._slicing.windows(first)
+        windows = [window for window in assigned if window[1] - 1 > self.watermark]
         if not windows:
             if assigned:  # otherwise the slice lies between windows, because they slide by more than their size
                 self.refuse_late(values, timestamps, self.spec.late_tag_id)
@@ -111,8 +119,8 @@ class AlignedWindowOperator(WindowedOperator):
             keys = list(map(self.select, cursor))
             if len(keys) != len(values):  # a selector that raises StopIteration ends a map() without a sound
                 raise ProgramError("A key selector raised StopIteration.")
-            for end in windows:
-                held, marks = self._panes.open(end)
+            for window in windows:
+                held, marks = self._panes.open(window)
                 cursor = iter(values)
                 if self._fold is None:
                     _append(keys, cursor, held, marks)
@@ -129,13 +137,18 @@ class AlignedWindowOperator(WindowedOperator):
 
     def advance(self, time: EventTime) -> EventTime:
         advanced = super().advance(time)
-        for end in sorted(end for end in self._panes.panes if end - 1 <= self.watermark):
-            self._emit(TimeWindow(self._slicing.start(end), end), self._panes.drop(end))
+        over = [window for window in self._windows() if window[1] - 1 <= self.watermark]
+        for window in sorted(over, key=_end):
+            self._emit(TimeWindow(*window), self._panes.drop(window))
         return advanced
 
     def next_event_time_ms(self) -> int | None:
-        earliest = min(self._panes.panes, default=None)
-        return None if earliest is None else earliest - 1
+        earliest = min(self._windows(), key=_end, default=None)
+        return None if earliest is None else _end(earliest) - 1
+
+    def _windows(self) -> Iterable[tuple[int, int]]:
+        """The open windows."""
+        return cast("Iterable[tuple[int, int]]", self._panes.panes)
 
     def _emit(self, window: TimeWindow, held: dict[Any, Any]) -> None:
         keys = self.state.in_group_order(held)
@@ -159,6 +172,10 @@ class AlignedWindowOperator(WindowedOperator):
         for begin in range(0, len(results), MAX_BATCH_RECORDS):
             part = results[begin : begin + MAX_BATCH_RECORDS]
             self.emit(part, [last] * len(part))
+
+
+def _end(window: tuple[int, int]) -> int:
+    return window[1]
 
 
 # The loops over a batch: what they touch is local.

@@ -13,12 +13,9 @@ from typing import Any, Protocol
 from flott.datastream.functions._callables import as_reduce
 from flott.datastream.window._evictors import Evictor, TimestampedValue
 from flott.graph.specs import AggregateFold, ReduceFold
+from flott.runtime.operators.window.holdings import ELEMENTS, FOLDED, TIMESTAMPED_ELEMENTS
 from flott.runtime.state.keyed_state import KeyedState
 from flott.runtime.state.tables import ListTable, ValueTable
-
-#: The state's name. The two kinds differ, so that a program that changes from one to the other is told.
-FOLDED = "_window-contents"
-ELEMENTS = "_window-elements"
 
 Entry = tuple[Any, Any]
 
@@ -79,6 +76,11 @@ def make_fold(spec: ReduceFold | AggregateFold) -> Reducing | Aggregating:
 class WindowContents(Protocol):
     """What the window operator needs of the contents of its windows."""
 
+    holding: str  #: the name of the state
+
+    def __contains__(self, entry: Entry) -> bool:
+        """Whether a window holds something."""
+
     def add(self, entry: Entry, value: Any, timestamp: int) -> None:
         """Put a record into a window."""
 
@@ -94,13 +96,21 @@ class WindowContents(Protocol):
     def merge(self, into: Entry, others: Iterable[Entry]) -> None:
         """Move the contents of some windows into another."""
 
+    def restore(self, entry: Entry, held: Any) -> None:
+        """Put in what another operator held for a window."""
+
 
 class FoldedContents:
     """One folded value per window."""
 
+    holding = FOLDED
+
     def __init__(self, state: KeyedState, fold: WindowFold, value_type: Any = None):
         self._table: ValueTable = state.value_table(FOLDED, value_type, namespaced=True)
         self._fold = fold
+
+    def __contains__(self, entry: Entry) -> bool:
+        return entry in self._table.entries
 
     def add(self, entry: Entry, value: Any, timestamp: int) -> None:
         entries = self._table.entries
@@ -134,11 +144,21 @@ class FoldedContents:
             self._table.changed[into] = None
 
 
+    def restore(self, entry: Entry, held: Any) -> None:
+        self._table.entries[entry] = held
+        self._table.changed[entry] = None
+
+
 class ElementContents:
     """All elements of a window, as they came."""
 
+    holding = ELEMENTS
+
     def __init__(self, state: KeyedState):
-        self._table: ListTable = state.list_table(ELEMENTS, namespaced=True)
+        self._table: ListTable = state.list_table(self.holding, namespaced=True)
+
+    def __contains__(self, entry: Entry) -> bool:
+        return entry in self._table.entries
 
     def add(self, entry: Entry, value: Any, timestamp: int) -> None:
         self._table.append(entry, (value,))
@@ -161,8 +181,14 @@ class ElementContents:
                 self._table.append(into, moved)
 
 
+    def restore(self, entry: Entry, held: Any) -> None:
+        self._table.replace(entry, held)
+
+
 class EvictedContents(ElementContents):
     """All elements with their timestamps; an evictor removes some before or after the window function runs."""
+
+    holding = TIMESTAMPED_ELEMENTS
 
     def __init__(self, state: KeyedState, evictor: Evictor[Any, Any], context: Any, fold: WindowFold | None):
         super().__init__(state)
@@ -183,8 +209,8 @@ class EvictedContents(ElementContents):
         values = [element.value for element in elements]
         if self._fold is None:
             return values
-        if not values:
-            return []  # nothing is left to fold
+        if not values:  # nothing is left to fold
+            return [self._fold.result(self._fold.create())] if isinstance(self._fold, Aggregating) else []
         folded = self._fold.first(values[0])
         for value in values[1:]:
             folded = self._fold.add(value, folded)

@@ -26,12 +26,12 @@ from flott.errors import ProgramError
 from flott.metrics import MetricGroup
 from flott.runtime.operators.context import TableStateStore
 from flott.runtime.operators.function_operator import FunctionOperator
+from flott.runtime.operators.window.holdings import TRIGGER_STATE
 from flott.runtime.operators.window.namespaces import namespace_of
 from flott.runtime.state.handles import CurrentKey
 from flott.runtime.state.keyed_state import KeyedState
 from flott.runtime.state.timers import TimerTable
 
-TRIGGER_STATE = "_trigger:"
 WINDOW_STATE = "_window:"
 
 

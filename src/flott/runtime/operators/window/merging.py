@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flott.datastream.window._assigners import MergingWindowAssigner
+from flott.runtime.operators.window.holdings import OPEN_WINDOWS
 from flott.runtime.operators.window.namespaces import namespace_of, window_of
 from flott.runtime.state.keyed_state import KeyedState
-
-OPEN_WINDOWS = "_merging-windows"
 
 #: Called when windows become one: (the merged window, the windows that are gone, state namespace that stays, state
 #: namespaces whose contents must be moved there).
@@ -31,6 +30,10 @@ class MergingWindows:
         """Whether a window is open, and where its contents are."""
         held = self._table.entries.get(key)
         return (True, held[namespace]) if held is not None and namespace in held else (False, None)
+
+    def open(self, key: Any, namespace: Any) -> None:
+        """Take in a window that is open, with its contents in a place of its own."""
+        self._table.put_item(key, namespace, namespace)
 
     def retire(self, key: Any, namespace: Any) -> None:
         """A window is over."""

@@ -40,6 +40,7 @@ from flott.runtime.operators.window.contexts import (
     WindowProcessContext,
     WindowTriggerContext,
 )
+from flott.runtime.operators.window.holdings import released
 from flott.runtime.operators.window.merging import MergingWindows
 from flott.runtime.operators.window.namespaces import end_of, is_end, namespace_of, window_of
 from flott.runtime.state.timers import TimerTable
@@ -50,6 +51,8 @@ WindowCall = Callable[[Any, Any, list[Any]], Iterable[Any] | None]
 
 class WindowedOperator(FunctionOperator):
     """What all window operators have in common: the functions, the key, the results on their way out."""
+
+    holding: str  #: the name of the state in which it holds what is in its windows
 
     def __init__(self, context: OperatorContext, spec: WindowSpec):
         super().__init__(context, spec.function)
@@ -143,6 +146,13 @@ class WindowedOperator(FunctionOperator):
     def begin(self) -> None:
         super().begin()
         self.out, self.stamps = [], []
+        for key, window, held in released(self.state, self.holding):
+            self.current.key = key
+            self.take_over(key, window, held)
+
+    def take_over(self, key: Any, window: Any, held: Any) -> None:
+        """Go on with a window that another operator held, before the program was changed."""
+        raise NotImplementedError
 
 
 class WindowOperator(WindowedOperator):
@@ -158,6 +168,7 @@ class WindowOperator(WindowedOperator):
         self._assigner_context = AssignerContext(self)
         self._trigger_context = WindowTriggerContext(self, self.state, self._event, self._processing)
         self._contents = self._make_contents()
+        self.holding = self._contents.holding
         self._merging: MergingWindows | None = None
         if isinstance(spec.assigner, MergingWindowAssigner):
             self._merging = MergingWindows(self.state, spec.assigner)
@@ -168,6 +179,18 @@ class WindowOperator(WindowedOperator):
         if spec.evictor is not None:
             return EvictedContents(self.state, spec.evictor, WindowEvictorContext(self), fold)
         return ElementContents(self.state) if fold is None else FoldedContents(self.state, fold)
+
+    def take_over(self, key: Any, window: Any, held: Any) -> None:
+        if self._is_over(window):
+            self.forget(key, window)
+            return
+        namespace = namespace_of(window)
+        if self._merging is not None:
+            self._merging.open(key, namespace)
+        self._contents.restore((key, namespace), held)
+        if window.max_timestamp() > self.watermark:
+            self._event.register(window.max_timestamp(), key, namespace)
+        self._timers.register(self._cleanup_time(window), key, namespace)
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -249,7 +272,8 @@ class WindowOperator(WindowedOperator):
         if result.is_fire():
             elements = self._contents.take(entry, window, stays=not result.is_purge())
             if elements is not None:
-                self.fire(key, window, elements)
+                if elements or self.spec.fold is None:  # there is no result of reducing nothing
+                    self.fire(key, window, elements)
                 self._contents.fired(entry, window)
         if result.is_purge():
             self._contents.clear(entry)
@@ -323,10 +347,12 @@ class WindowOperator(WindowedOperator):
                 if asks:
                     self._trigger_context.turn_to(key, namespace)
                     self._obey(ask(timestamp, window, self._trigger_context), key, window, place)
-                if is_domain_of_windows and timestamp == self._cleanup_time(window):
-                    self._forget_window(key, window, namespace, place)
-                else:
+                end = self._cleanup_time(window)
+                if timestamp < end if is_domain_of_windows else not self._is_over(window):
                     self._make_sure_of_the_end(key, window, namespace)
+                # Later than its end: it is long forgotten, unless the program was changed to allow for less lateness.
+                elif is_domain_of_windows and (timestamp == end or (key, place) in self._contents):
+                    self._forget_window(key, window, namespace, place)
             except Exception as error:
                 raise self.window_failure(window, key) from error
             self.flush(MAX_BATCH_RECORDS)
@@ -334,9 +360,10 @@ class WindowOperator(WindowedOperator):
 
     def _make_sure_of_the_end(self, key: Any, window: Any, namespace: Any) -> None:
         """A trigger that deletes its timer at the end of a window deletes the one that forgets the window, if they are
-        due at the same time. The end then gets a timer of its own, which the trigger is not asked about."""
+        due at the same time; and a program that was changed may allow for more lateness than the timer knows. The end
+        then gets a timer of its own, which the trigger is not asked about."""
         end = self._cleanup_time(window)
-        if (end, key, namespace) not in self._timers.live and end != MAX_WATERMARK and not self._is_over(window):
+        if (end, key, namespace) not in self._timers.live and end != MAX_WATERMARK:
             self._timers.register(end, key, end_of(namespace))
 
     def _forget_window(self, key: Any, window: Any, namespace: Any, place: Any) -> None:

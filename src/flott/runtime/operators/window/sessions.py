@@ -21,9 +21,8 @@ from flott.runtime.operators.process import EVENT_TIMERS
 from flott.runtime.operators.window.aligned import fires_once_at_its_end
 from flott.runtime.operators.window.contents import make_fold
 from flott.runtime.operators.window.contexts import AssignerContext
+from flott.runtime.operators.window.holdings import SESSIONS
 from flott.runtime.operators.window.operator import WindowedOperator
-
-SESSIONS = "_sessions"
 
 #: A session as it stands in state: [start, end, folded value].
 Session = list[Any]
@@ -38,6 +37,8 @@ def is_sessions(spec: WindowSpec) -> bool:
 class SessionWindowOperator(WindowedOperator):
     """Sessions of each key."""
 
+    holding = SESSIONS
+
     def __init__(self, context: OperatorContext, spec: WindowSpec):
         super().__init__(context, spec)
         assert spec.fold is not None
@@ -45,6 +46,14 @@ class SessionWindowOperator(WindowedOperator):
         self._table = self.state.value_table(SESSIONS)
         self._timers = self.state.timer_table(EVENT_TIMERS)
         self._assigner_context = AssignerContext(self)
+
+    def take_over(self, key: Any, window: Any, held: Any) -> None:
+        if window.max_timestamp() <= self.watermark:
+            self.forget(key, window)
+            return
+        self._table.entries[key] = [*self._table.entries.get(key, []), [window.start, window.end, held]]
+        self._table.changed[key] = None
+        self._timers.register(window.max_timestamp(), key)
 
     # --- records -----------------------------------------------------------------------------------------------------
 

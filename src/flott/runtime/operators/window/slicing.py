@@ -1,7 +1,7 @@
 """How windows that are cut alike for every key divide time: into slices whose records belong to the same windows. Task
 side.
 
-A window is named by its end. Arithmetic only.
+A window is named by its start and its end. Arithmetic only.
 """
 
 from __future__ import annotations
@@ -34,41 +34,33 @@ class OverlappingWindows(_Slices):
 
     >>> slicing_of(SlidingEventTimeWindows(10, 4, 0)).first(7)
     6
-    >>> list(slicing_of(SlidingEventTimeWindows(10, 4, 0)).ends(6))
-    [14, 10]
+    >>> slicing_of(SlidingEventTimeWindows(10, 4, 0)).windows(6)
+    [(4, 14), (0, 10)]
     """
 
     size_ms: int
     slide_ms: int
 
-    def ends(self, first: int) -> range:
-        """The ends of the windows that hold the slice with this first timestamp."""
-        latest = first - (first - self.offset_ms) % self.slide_ms
-        return range(latest + self.size_ms, first, -self.slide_ms)
-
-    def start(self, end: int) -> int:
-        """The start of the window with this end."""
-        return end - self.size_ms
+    def windows(self, first: int) -> list[tuple[int, int]]:
+        """The windows that hold the slice with this first timestamp."""
+        latest, size = first - (first - self.offset_ms) % self.slide_ms, self.size_ms
+        return [(start, start + size) for start in range(latest, first - size, -self.slide_ms)]
 
 
 @dataclass(frozen=True)
 class GrowingWindows(_Slices):
     """Windows that share a start and end one step after the other.
 
-    >>> list(slicing_of(CumulativeEventTimeWindows(12, 4)).ends(4))
-    [8, 12]
+    >>> slicing_of(CumulativeEventTimeWindows(12, 4)).windows(4)
+    [(0, 8), (0, 12)]
     """
 
     max_size_ms: int
 
-    def ends(self, first: int) -> range:
-        """The ends of the windows that hold the slice with this first timestamp."""
-        return range(first + self.length_ms, self.start(first + 1) + self.max_size_ms + 1, self.length_ms)
-
-    def start(self, end: int) -> int:
-        """The start of the window with this end."""
-        last = end - 1
-        return last - (last - self.offset_ms) % self.max_size_ms
+    def windows(self, first: int) -> list[tuple[int, int]]:
+        """The windows that hold the slice with this first timestamp."""
+        start = first - (first - self.offset_ms) % self.max_size_ms
+        return [(start, end) for end in range(first + self.length_ms, start + self.max_size_ms + 1, self.length_ms)]
 
 
 def slicing_of(assigner: WindowAssigner[Any, Any]) -> OverlappingWindows | GrowingWindows | None:

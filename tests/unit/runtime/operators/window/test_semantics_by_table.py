@@ -919,3 +919,255 @@ def test_windows_do_what_the_table_says(row: Row, function: str, restoring: bool
 def test_the_titles_of_the_table_are_different() -> None:
     titles = [row.title for row in TABLE]
     assert len(set(titles)) == len(titles)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the table cannot say
+# ---------------------------------------------------------------------------------------------------------------------
+
+Keyed = Callable[[Any], Any]
+
+
+def by_first(stream: Any) -> Any:
+    return stream.key_by(lambda record: record[0])
+
+
+READINGS = [("a", 3, "x"), ("a", 1, "y"), ("a", 3, "z"), ("b", 7, "w"), ("a", 1, "v")]
+
+
+@pytest.mark.parametrize(
+    ("method", "of_a", "of_all"),
+    [
+        ("sum", ("a", 8, "x"), ("a", 15, "x")),
+        ("min", ("a", 1, "x"), ("a", 1, "x")),
+        ("max", ("a", 3, "x"), ("a", 7, "x")),
+        ("min_by", ("a", 1, "y"), ("a", 1, "y")),
+        ("max_by", ("a", 3, "x"), ("b", 7, "w")),
+    ],
+)
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_built_in_aggregations_of_a_window(method: str, of_a: Any, of_all: Any, lateness: int) -> None:
+    def of_keys(stream: Any) -> Any:
+        return getattr(by_first(stream).window(TUMBLING).allowed_lateness(lateness), method)(1)
+
+    def of_stream(stream: Any) -> Any:
+        return getattr(stream.window_all(TUMBLING).allowed_lateness(lateness), method)(1)
+
+    for piece, expected in ((of_keys, [of_a, ("b", 7, "w")]), (of_stream, [of_all])):
+        harness = OperatorHarness(piece)
+        harness.process_elements(READINGS, [1, 2, 3, 4, 5])
+        harness.process_watermark(9)
+        assert sorted(harness.output_with_timestamps) == [(record, 9) for record in expected]
+
+
+ROUNDS: list[tuple[str, Keyed, int]] = [
+    ("at the end", lambda windows: windows, 1),
+    ("with lateness", lambda windows: windows.allowed_lateness(5), 1),
+    ("at every record", lambda windows: windows.trigger(CountTrigger.of(1)), 3),
+]
+
+
+@pytest.mark.parametrize(("title", "settings", "firings"), ROUNDS, ids=[title for title, *_ in ROUNDS])
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING, CUMULATIVE, SESSIONS], ids=lambda a: type(a).__name__)
+def test_a_fold_without_a_function_emits_what_was_folded(
+    assigner: Any, title: str, settings: Keyed, firings: int
+) -> None:
+    reduced = OperatorHarness(lambda stream: settings(by_first(stream).window(assigner)).reduce(concatenate))
+    aggregated = OperatorHarness(lambda stream: settings(by_first(stream).window(assigner)).aggregate(Concatenate()))
+    for harness in (reduced, aggregated):
+        harness.process_elements([("a", "1"), ("a", "2"), ("a", "3")], [8, 9, 9])
+        harness.end_input()
+    assert [(v, t) for (_, v), t in aggregated.output_with_timestamps] == [
+        (v, t) for (_, v), t in reduced.output_with_timestamps
+    ]
+    windows = {TUMBLING: 1, SLIDING: 2, CUMULATIVE: 1, SESSIONS: 1}[assigner]
+    assert len(reduced.output) == windows * firings
+    assert reduced.output[-1] == ("a", "1+2+3")
+
+
+class Itself(AggregateFunction[Any, list[str], list[str]]):
+    """Its result is its accumulator, which it changes in place."""
+
+    def create_accumulator(self) -> list[str]:
+        return []
+
+    def add(self, value: tuple[str, str], accumulator: list[str]) -> list[str]:
+        accumulator.append(value[1])
+        return accumulator
+
+    def get_result(self, accumulator: list[str]) -> list[str]:
+        return accumulator
+
+    def merge(self, acc_a: list[str], acc_b: list[str]) -> list[str]:
+        return acc_a + acc_b
+
+
+@pytest.mark.parametrize("serialize", [True, False])
+def test_a_result_does_not_change_when_the_window_gets_more_records(serialize: bool) -> None:
+    harness = OperatorHarness(
+        lambda stream: by_first(stream).window(TUMBLING).trigger(CountTrigger.of(1)).aggregate(Itself()),
+        serialize=serialize,
+    )
+    harness.process_elements([("a", "1"), ("a", "2"), ("a", "3")], [1, 2, 3])
+    assert harness.output == [["1"], ["1", "2"], ["1", "2", "3"]]
+
+
+class Diary(ProcessWindowFunction[Any, Any, str, TimeWindow]):
+    """Counts the firings of each window and of each key; says when a window is cleared."""
+
+    fired = ValueStateDescriptor("fired", Types.LONG())
+
+    def process(self, key: str, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
+        counts = []
+        for store in (context.window_state(), context.global_state()):
+            state = store.get_state(self.fired)
+            state.update((state.value() or 0) + 1)
+            counts.append(state.value())
+        yield key, context.window().start, len(list(elements)), *counts, context.current_watermark()
+
+    def clear(self, context: Any) -> None:
+        state = context.window_state().get_state(self.fired)
+        assert state.value() is not None, "cleared twice, or for a window that never fired"
+        state.clear()
+
+
+@pytest.mark.parametrize("restoring", [False, True])
+def test_a_function_keeps_state_of_a_window_until_it_is_cleared_and_of_a_key_for_ever(restoring: bool) -> None:
+    def piece(stream: Any) -> Any:
+        return by_first(stream).window(TUMBLING).allowed_lateness(5).process(Diary())
+
+    harness = OperatorHarness(piece)
+    harness.process_elements([("a", 1), ("a", 2), ("b", 3)], [1, 2, 3])
+    harness.process_watermark(9)
+    assert sorted(harness.output) == [("a", 0, 2, 1, 1, 9), ("b", 0, 1, 1, 1, 9)]
+    harness.clear_output()
+    if restoring:
+        harness = OperatorHarness(piece, parallelism=3, snapshot=harness.snapshot())
+    harness.process_elements([("a", 4), ("a", 5)], [4, 11])
+    assert harness.output == [("a", 0, 3, 2, 2, 9)]
+    harness.clear_output()
+    harness.process_watermark(19)
+    assert harness.output == [("a", 10, 1, 1, 3, 19)]
+    harness.process_watermark(24)
+    assert (entries_of(harness), harness.get_state("a", "fired"), harness.get_state("b", "fired")) == (2, 3, 1)
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING, CUMULATIVE], ids=lambda a: type(a).__name__)
+@pytest.mark.parametrize("folds", [False, True])
+def test_windows_without_lateness_are_cleared_when_they_have_fired(assigner: Any, folds: bool) -> None:
+    def piece(stream: Any) -> Any:
+        windows = by_first(stream).window(assigner)
+        return windows.reduce(concatenate, Diary()) if folds else windows.process(Diary())
+
+    harness = OperatorHarness(piece)
+    harness.process_elements([("a", "1"), ("b", "2"), ("a", "3")], [1, 2, 30])
+    harness.end_input()
+    assert {fired for _, _, _, fired, _, _ in harness.output} == {1}
+    assert entries_of(harness) == 2  # how often each key fired
+
+
+def test_windows_that_merge_have_no_state_of_their_own() -> None:
+    for fast in (True, False):
+        harness = OperatorHarness(
+            lambda stream, fast=fast: (
+                by_first(stream).window(SESSIONS).reduce(concatenate, Diary())
+                if fast
+                else by_first(stream).window(SESSIONS).process(Diary())
+            )
+        )
+        harness.process_element(("a", "1"), 1)
+        with pytest.raises(Exception, match=r"Use global_state\(\)"):
+            harness.process_watermark(100)
+
+
+ODD, BIG = OutputTag("odd"), OutputTag("big")
+
+
+class Sorting(ProcessWindowFunction[Any, Any, str, TimeWindow]):
+    def process(self, key: str, context: Any, elements: Iterable[tuple[str, int]]) -> Iterator[Any]:
+        for _, number in elements:
+            yield number
+            if number % 2:
+                yield ODD, number
+            if number > 5:
+                yield BIG, number
+
+
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_a_window_function_sends_to_several_side_outputs(lateness: int) -> None:
+    harness = OperatorHarness(
+        lambda stream: by_first(stream).window(TUMBLING).allowed_lateness(lateness).process(Sorting())
+    )
+    harness.process_elements([("a", 1), ("a", 6), ("a", 7)], [1, 2, 3])
+    harness.process_watermark(9)
+    assert harness.output_with_timestamps == [(1, 9), (6, 9), (7, 9)]
+    assert harness.side_output_with_timestamps(ODD) == [(1, 9), (7, 9)]
+    assert harness.side_output_with_timestamps(BIG) == [(6, 9), (7, 9)]
+
+
+class Nobody(Evictor[Any, Any]):
+    def evict_before(self, elements: list[Any], size: int, window: Any, ctx: Any) -> None:
+        elements.clear()
+
+    def evict_after(self, elements: list[Any], size: int, window: Any, ctx: Any) -> None:
+        assert size == 0
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "expected"),
+    [
+        (lambda windows: windows.process(Processed()), ["a[0,10) "]),
+        (lambda windows: windows.apply(Applied()), ["a[0,10) "]),
+        (lambda windows: windows.aggregate(Concatenate()), [("", "")]),
+        (lambda windows: windows.aggregate(Concatenate(), Processed()), ["a[0,10) "]),
+        (lambda windows: windows.reduce(concatenate), []),
+        (lambda windows: windows.reduce(concatenate, Processed()), []),
+    ],
+)
+def test_a_window_of_which_everything_was_evicted(evaluate: Keyed, expected: list[Any]) -> None:
+    harness = OperatorHarness(lambda stream: evaluate(by_first(stream).window(TUMBLING).evictor(Nobody())))
+    harness.process_elements([("a", "1"), ("a", "2")], [1, 2])
+    harness.process_watermark(9)
+    assert harness.output == expected
+    assert entries_of(harness) == 0
+
+
+@pytest.mark.parametrize("restoring", [False, True])
+@pytest.mark.parametrize("second", ["folding", "keeping"])
+def test_windows_of_windows_are_the_right_ones(second: str, restoring: bool) -> None:
+    def piece(stream: Any) -> Any:
+        small = by_first(stream).window(TumblingEventTimeWindows.of(ms(5))).reduce(concatenate)
+        large = by_first(small).window(TUMBLING)
+        return large.process(Processed()) if second == "keeping" else large.reduce(concatenate, Processed())
+
+    harness = OperatorHarness(piece)
+    harness.process_elements([("a", "1"), ("a", "2"), ("a", "3"), ("b", "4")], [1, 6, 12, 9])
+    harness.process_watermark(8)
+    assert harness.output == []
+    if restoring:
+        harness = OperatorHarness(piece, parallelism=2, snapshot=harness.snapshot())
+    harness.process_watermark(9)  # the small windows that end now are still in time for the large one
+    assert sorted(harness.output_with_timestamps) == [("a[0,10) 1+2", 9), ("b[0,10) 4", 9)]
+    harness.clear_output()
+    harness.process_watermark(14)
+    assert harness.output == []
+    harness.process_watermark(19)
+    assert harness.output_with_timestamps == [("a[10,20) 3", 19)]
+    assert harness.late_records.dropped == 0
+    assert entries_of(harness) == 0
+
+
+class Careless(EventTimeSessionWindows[Any]):
+    """Merges windows into one that covers none of them."""
+
+    def merge_windows(self, windows: Iterable[TimeWindow], callback: Any) -> None:
+        if len(found := list(windows)) > 1:
+            callback.merge(found, TimeWindow(-20, -10))
+
+
+def test_windows_that_are_merged_into_the_past_are_refused() -> None:
+    harness = OperatorHarness(lambda stream: by_first(stream).window(Careless(5)).process(Processed()))
+    harness.process_watermark(0)
+    harness.process_element(("a", "1"), 1)
+    with pytest.raises(Exception, match="must merge windows into one that covers all of them"):
+        harness.process_element(("a", "2"), 20)
