@@ -331,7 +331,7 @@ class TestScripts:
         assert ended.stderr == ""
         lines = [line.partition("> ")[2] for line in ended.stdout.splitlines()]
         assert len(lines) == 43
-        assert {"('to', 6)", "('be', 2)", "('the', 2)", "('sleep', 1)"} <= set(lines)
+        assert {"(to,6)", "(be,2)", "(the,2)", "(sleep,1)"} <= set(lines)
 
     def test_the_demo_runs_to_its_end(self, start_driver: StartDriver) -> None:
         ended = start_driver(ROOT / "examples" / "demo.py", "4").wait(120).expect_success()

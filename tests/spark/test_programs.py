@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from tests.programs import runner
 
 #: Killed and recovered on Spark too. The others differ in what their tasks do, which is the same in-process.
-KILLED_PROGRAMS = ["event_time_timers", "keyed_sum_two_sinks"]
+KILLED_PROGRAMS = ["event_time_timers", "keyed_sum_two_sinks", "windows"]
 
 
 @pytest.mark.parametrize("name", runner.PROGRAMS)

@@ -1,4 +1,4 @@
-"""Python files a program brings along (``add_python_file``, ``python.files``), each as one importable archive. Driver side.
+"""Python files a program brings along (``add_python_file``, ``python.files``), as archives to import. Driver side.
 
 An archive is named by its contents: the same file is sent once however often it is added, and a file that was changed
 between two jobs is another one.

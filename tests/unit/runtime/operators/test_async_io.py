@@ -440,6 +440,13 @@ def test_a_timeout_method_that_raises_fails_the_job() -> None:
     assert "record     3" in card
 
 
+def test_a_timeout_method_that_raises_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    stream = AsyncDataStream.unordered_wait(in_process(1).from_collection([3, 3, 3]), FailingSubstitute(), SOON, 2)
+    card_of(stream)
+    gc.collect()  # asyncio complains about a task when nobody can ask it any more
+    assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
 def test_a_timeout_of_zero_is_none() -> None:
     async def takes_a_while(value: int) -> list[int]:
         await asyncio.sleep(0.05)
