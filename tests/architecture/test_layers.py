@@ -179,6 +179,23 @@ def test_only_the_spark_room_imports_pyspark(modules: list[Module]) -> None:
     expect_none(line for module in modules for line in spark_imports(module))
 
 
+def test_tasks_need_the_standard_library_and_cloudpickle_only() -> None:
+    """Executors get Flott and cloudpickle from the driver; whatever else they have is their own affair."""
+    program = """
+import sys
+class Bare:
+    def find_spec(self, name, path=None, target=None):
+        root = name.partition(".")[0]
+        known = root in {"flott", "cloudpickle"} or root in sys.stdlib_module_names or root.startswith("_")
+        if not known:
+            raise ModuleNotFoundError(f"No module named {name!r} on a bare executor", name=name)
+sys.meta_path.insert(0, Bare())
+import flott.datastream, flott.runtime.epoch.task, flott.runtime.operators.build
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_no_class_name_is_defined_twice(modules: list[Module]) -> None:
     expect_none(classes_defined_twice(modules))
 

@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
-
 from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
 from flott.common.typeinfo._records import RecordTypeInfo
 from flott.common.typeinfo._type_information import TypeInformation
@@ -46,7 +44,7 @@ def text_table(columns: Sequence[str], records: Sequence[Any]) -> str:
     """Aligned columns under their names; numbers stand to the right."""
     header = [_cropped(_printable(name), MAX_TEXT_CELL) for name in columns]
     cells = [[_cropped(text, MAX_TEXT_CELL) for text in _cells(record, columns)] for record in records]
-    widths = [max(map(cell_len, column)) for column in zip(header, *cells, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(header, *cells, strict=True)]
     to_the_right = _numeric(columns, records)
     lines = [header, ["-" * width for width in widths], *cells]
     return "\n".join("  ".join(map(_aligned, line, widths, to_the_right)).rstrip() for line in lines)
@@ -162,11 +160,20 @@ def _printable(text: str) -> str:
 
 
 def _cropped(text: str, width: int) -> str:
-    if len(text) <= width // 2 or cell_len(text) <= width:
+    if len(text) <= width // 2 or _width(text) <= width:
         return text
+    from rich.cells import set_cell_size
+
     return set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def _aligned(text: str, width: int, to_the_right: bool) -> str:
-    space = " " * (width - cell_len(text))
+    space = " " * (width - _width(text))
     return space + text if to_the_right else text + space
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal it takes."""
+    from rich.cells import cell_len  # not above: tasks load this module, and may not have rich
+
+    return cell_len(text)
