@@ -26,8 +26,13 @@ def main() -> int:
     chosen = plan.measurements(arguments.only, arguments.runners)
     LOGS.mkdir(parents=True, exist_ok=True)
     machine = environments.facts()
-    results: list[dict] = []
+    kept = _kept(chosen, arguments.quick)
+    document: dict = {
+        "machine": machine,
+        "selection": {"workloads": arguments.only, "runners": arguments.runners, "quick": arguments.quick},
+    }
     settings: dict[str, str] = {}
+    results: list[dict] = []
     for number, (workload, runner) in enumerate(chosen, start=1):
         print(f"[{number}/{len(chosen)}] {workload} on {runner} ...", flush=True)
         load = round(os.getloadavg()[0], 2)
@@ -36,14 +41,9 @@ def main() -> int:
         date = environments.now()
         results.append({**answer, "runner": runner, "workload": workload, "load_before": load, "date": date})
         print(f"      {report.one_line(results[-1])}", flush=True)
-    results = [*_kept(chosen, arguments.quick), *results]
-    document = {
-        "machine": {**machine, "flink": environments.flink_version()},  # its virtualenv may be new
-        "selection": {"workloads": arguments.only, "runners": arguments.runners, "quick": arguments.quick},
-        "results": results,
-        "ratios": report.ratios(results),
-    }
-    LATEST.write_text(json.dumps(document, indent=2) + "\n")
+        document["machine"]["flink"] = environments.flink_version()  # its virtualenv may be new
+        document |= {"results": [*kept, *results], "ratios": report.ratios([*kept, *results])}
+        LATEST.write_text(json.dumps(document, indent=2) + "\n")  # each time: half a run is better than none
     report.show(document)
     return 0
 

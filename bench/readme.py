@@ -34,7 +34,7 @@ EVENT_WORKLOADS = {
 }
 EVENT_PEERS = {
     "limit": "bare Python loop on all cores",
-    "pyflink-tuned": "PyFlink, tuned",
+    "pyflink-thread": "PyFlink, tuned",
     "spark-sql": "Spark SQL streaming (JVM)",
 }
 

@@ -22,7 +22,7 @@ def ratios(results: list[Result]) -> dict[str, dict[str, float | None]]:
     by_name = {(result["workload"], result["runner"]): result for result in results}
     found: dict[str, dict[str, float | None]] = {}
     for workload in dict.fromkeys(result["workload"] for result in results):
-        peers = ["limit", "pyflink-tuned", "pyflink-default", "spark-tws", "spark-sql"]
+        peers = ["limit", "pyflink-tuned", "pyflink-thread", "pyflink-default", "spark-tws", "spark-sql"]
         others = ["native"] if workload == "empty_epoch" else peers
         flott = median(by_name.get((workload, "flott")))
         found[workload] = {
