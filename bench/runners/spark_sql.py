@@ -21,8 +21,8 @@ from bench.spark_session import open_session
 from bench.workloads import KEYS
 
 ROWS_PER_BATCH = 1_000_000
-#: Sessions are kept sorted by key and merged batch by batch: small batches are what they can do.
-ROWS_PER_SESSION_BATCH = 200_000
+#: Sessions are merged, and the two sides of a join matched, batch by batch: small batches are what they can do.
+ROWS_PER_SMALL_BATCH = 200_000
 
 
 def events_of(source: DataFrame, workload: str, per_ms: int) -> DataFrame:
@@ -70,7 +70,8 @@ class Queries:
         self.spark = spark
         self.request = request
         self.checkpoints = (str(request.scratch / f"checkpoint-{n}") for n in count())
-        self.rows = ROWS_PER_SESSION_BATCH if request.workload == "session" else ROWS_PER_BATCH
+        small = request.workload in ("session", "interval")
+        self.rows = ROWS_PER_SMALL_BATCH if small else ROWS_PER_BATCH
 
     def run(self, records: int) -> tuple[int, float]:
         batches = max(1, round(records / self.rows))
