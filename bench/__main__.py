@@ -53,7 +53,8 @@ def _kept(chosen: list[tuple[str, str]], quick: bool) -> list[dict]:
     if quick or not LATEST.exists():
         return []
     rerun = {workload for workload, _ in chosen}
-    return [result for result in json.loads(LATEST.read_text())["results"] if result["workload"] not in rerun]
+    results = json.loads(LATEST.read_text())["results"]
+    return [result for result in results if result["workload"] not in rerun]
 
 
 def _measure(workload: str, runner: str, effort: plan.Effort, settings: dict[str, str]) -> dict:
