@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flott.common.time import Duration, Time
 from flott.common.typeinfo._infer import TypeHint
@@ -70,10 +70,7 @@ class AsyncDataStream:
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
         """Like :meth:`unordered_wait`; calls that fail are tried again as the strategy says."""
-        _check(data_stream, async_function, capacity, "unordered_wait")
-        timeout_ms = _milliseconds(timeout, "unordered_wait")
-        _check_retry(async_retry_strategy, timeout_ms, "unordered_wait")
-        spec = AsyncSpec(async_function, timeout_ms, capacity, async_retry_strategy, ordered=False)
+        spec = _spec(data_stream, async_function, timeout, async_retry_strategy, capacity, ordered=False)
         return data_stream._apply(_NAME, spec, output_type)
 
     @staticmethod
@@ -102,11 +99,19 @@ class AsyncDataStream:
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
         """Like :meth:`ordered_wait`; calls that fail are tried again as the strategy says."""
-        _check(data_stream, async_function, capacity, "ordered_wait")
-        timeout_ms = _milliseconds(timeout, "ordered_wait")
-        _check_retry(async_retry_strategy, timeout_ms, "ordered_wait")
-        spec = AsyncSpec(async_function, timeout_ms, capacity, async_retry_strategy, ordered=True)
+        spec = _spec(data_stream, async_function, timeout, async_retry_strategy, capacity, ordered=True)
         return data_stream._apply(_NAME, spec, output_type)
+
+
+def _spec(
+    stream: object, function: object, timeout: object, retry: AsyncRetryStrategy[Any], capacity: int, *, ordered: bool
+) -> AsyncSpec:
+    """What was asked for, checked."""
+    method = "ordered_wait" if ordered else "unordered_wait"
+    _check(stream, function, capacity, method)
+    timeout_ms = _milliseconds(timeout, method)
+    _check_retry(retry, timeout_ms, method)
+    return AsyncSpec(function, timeout_ms, capacity, retry, ordered)
 
 
 def _check(stream: object, function: object, capacity: object, method: str) -> None:

@@ -1,7 +1,7 @@
 """Record -> target subtask: one chooser per partitioning. Task side.
 
 A chooser looks at a batch and answers with one target for all of it (an int), with "everybody" (an empty tuple) or with
-one target per record (a list).
+one target per record (a list). One that goes by key gives an index of targets instead: a record costs one lookup.
 """
 
 from __future__ import annotations
@@ -16,32 +16,9 @@ from flott.errors import ProgramError
 from flott.graph.partitioning import Broadcast, Custom, Forward, Global, Hash, Partitioning, Rebalance, Rescale, Shuffle
 from flott.runtime.operators.operator import EpochScope
 from flott.runtime.state.encoding import encode_key
-from flott.runtime.state.key_groups import REMEMBERED_KEYS, SubtaskIndex, key_group_of, subtask_of
+from flott.runtime.state.key_groups import TargetIndex
 
 T = TypeVar("T")
-
-
-class TargetIndex(dict[Any, T]):
-    """``index[key]`` is what stands for the key's target, such as the ``append`` of its list; remembered like a key
-    group.
-
-    A declared key type is checked when a key is new: one that equals a known key *is* that key.
-    """
-
-    def __init__(self, max_parallelism: int, targets: Sequence[T], key_type: Any):
-        super().__init__()
-        self._key_type = key_type
-        self._max_parallelism = max_parallelism
-        self._all = targets
-
-    def __missing__(self, key: Any) -> T:
-        if len(self) >= REMEMBERED_KEYS:
-            self.clear()
-        if self._key_type is not None:
-            self._key_type.conform([key])
-        group = key_group_of(key, self._max_parallelism)
-        target = self[key] = self._all[subtask_of(group, self._max_parallelism, len(self._all))]
-        return target
 
 
 class Chooser:
@@ -130,19 +107,10 @@ class _ByKey(Chooser):
         super().__init__(receivers)
         self.select = select  # type: ignore[method-assign,assignment]  # one call less per record
         self._max_parallelism = max_parallelism
-        self._index = SubtaskIndex(max_parallelism, len(receivers))
         self._key_type = key_type
 
     def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
         return TargetIndex(self._max_parallelism, targets, self._key_type)
-
-    def targets(self, values: list[Any]) -> list[int]:
-        keys = list(map(self.select, values))
-        if len(keys) != len(values):  # a selector that raises StopIteration ends a map() without a sound
-            raise ProgramError("A key selector raised StopIteration.")
-        if self._key_type is not None:
-            self._key_type.conform(keys)
-        return list(map(self._index.__getitem__, keys))
 
     def check(self, value: Any) -> None:
         key = self.select(value)

@@ -15,33 +15,16 @@ from flott.datastream.functions._broadcast import (
     KeyedBroadcastProcessFunction,
 )
 from flott.datastream.state._broadcast import BroadcastState, ReadOnlyBroadcastState
-from flott.datastream.state._descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
-from flott.datastream.state._handles import State
+from flott.datastream.state._descriptors import MapStateDescriptor, StateDescriptor
 from flott.datastream.timerservice import TimerService
 from flott.errors import ProgramError
 from flott.graph.specs import BroadcastProcessSpec
-from flott.runtime.operators.context import TaskRuntimeContext
+from flott.runtime.operators.context import state_handle
 from flott.runtime.operators.operator import OperatorContext
 from flott.runtime.operators.process import CallContext, ProcessOperator, RecordContext
 from flott.runtime.state.handles import CurrentKey
 from flott.runtime.state.operator_handles import ReadOnlyBroadcastView, TaskOperatorStateStore
 from flott.runtime.state.operator_shares import Mode
-
-#: How a function asks for the keyed state of a descriptor.
-_ASK: Mapping[type[StateDescriptor], Callable[[TaskRuntimeContext, Any], State]] = {
-    ValueStateDescriptor: TaskRuntimeContext.get_state,
-    ListStateDescriptor: TaskRuntimeContext.get_list_state,
-    MapStateDescriptor: TaskRuntimeContext.get_map_state,
-    ReducingStateDescriptor: TaskRuntimeContext.get_reducing_state,
-    AggregatingStateDescriptor: TaskRuntimeContext.get_aggregating_state,
-}
 
 
 class _NoKey:
@@ -136,10 +119,9 @@ class BroadcastOperator(ProcessOperator):
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, Any], None]) -> None:
         """Call ``function(key, state)`` for every key that has the state, in an order that depends on the keys only."""
-        ask = _ASK.get(type(descriptor))
-        if ask is None:
+        state = state_handle(self.runtime_context, descriptor)
+        if state is None:
             raise ProgramError(f"apply_to_keyed_state() takes the descriptor of a keyed state, found {descriptor!r}.")
-        state = ask(self.runtime_context, descriptor)
         assert self.context.keyed_state is not None  # or asking would have failed
         try:
             for key in self.context.keyed_state.keys_with(descriptor.name):

@@ -17,7 +17,7 @@ from flott.datastream.state._descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from flott.datastream.state._handles import AggregatingState, ListState, MapState, ReducingState, ValueState
+from flott.datastream.state._handles import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from flott.datastream.timerservice import TimerService
 from flott.errors import ProgramError
 from flott.metrics import MetricGroup
@@ -198,6 +198,22 @@ class TableStateStore(KeyedStateStore):
                 " of Flott does not have. Remove enable_time_to_live(), or clear the state with a timer."
             )
         return self._prefix + descriptor.name
+
+
+def state_handle(store: KeyedStateStore, descriptor: StateDescriptor) -> State | None:
+    """The handle for a descriptor of any kind of keyed state; None if it is not one."""
+    match descriptor:
+        case ValueStateDescriptor():
+            return store.get_state(descriptor)
+        case ReducingStateDescriptor():
+            return store.get_reducing_state(descriptor)
+        case AggregatingStateDescriptor():
+            return store.get_aggregating_state(descriptor)
+        case ListStateDescriptor():
+            return store.get_list_state(descriptor)
+        case MapStateDescriptor():
+            return store.get_map_state(descriptor)
+    return None
 
 
 class KeyedTimerService(TimerService):

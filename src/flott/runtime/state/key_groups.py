@@ -6,10 +6,16 @@ the same on every machine, in every version, for ever: state on disk is cut by i
 
 from __future__ import annotations
 
-from typing import Any, NewType
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NewType, TypeVar
 from zlib import crc32
 
 from flott.runtime.state.encoding import encode_key
+
+if TYPE_CHECKING:
+    from flott.common.typeinfo import TypeInformation
+
+T = TypeVar("T")
 
 KeyGroup = NewType("KeyGroup", int)
 
@@ -48,17 +54,24 @@ class KeyGroupIndex(dict[Any, KeyGroup]):
         return group
 
 
-class SubtaskIndex(dict[Any, int]):
-    """``index[key]`` is the subtask that owns the key; remembered like :class:`KeyGroupIndex`."""
+class TargetIndex(dict[Any, T]):
+    """``index[key]`` is what stands for the key's target, such as the ``append`` of its list; remembered like a key
+    group.
 
-    def __init__(self, max_parallelism: int, parallelism: int):
+    A declared key type is checked when a key is new: one that equals a known key *is* that key.
+    """
+
+    def __init__(self, max_parallelism: int, targets: Sequence[T], key_type: TypeInformation | None = None):
         super().__init__()
+        self._key_type = key_type
         self._max_parallelism = max_parallelism
-        self._parallelism = parallelism
+        self._all = targets
 
-    def __missing__(self, key: Any) -> int:
+    def __missing__(self, key: Any) -> T:
         if len(self) >= REMEMBERED_KEYS:
             self.clear()
+        if self._key_type is not None:
+            self._key_type.conform([key])
         group = key_group_of(key, self._max_parallelism)
-        subtask = self[key] = subtask_of(group, self._max_parallelism, self._parallelism)
-        return subtask
+        target = self[key] = self._all[subtask_of(group, self._max_parallelism, len(self._all))]
+        return target

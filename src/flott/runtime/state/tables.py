@@ -69,6 +69,16 @@ class ValueTable:
             del self.entries[entry]
             self.changed[entry] = None
 
+    def unite(self, into: Any, others: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
+        """Merge the values of some entries, which are deleted, into that of another."""
+        entries = self.entries
+        for other in others:
+            if other in entries:
+                moved = entries[other]
+                self.discard(other)
+                entries[into] = merge(entries[into], moved) if into in entries else moved
+                self.changed[into] = None
+
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas = self._collect(self.changed, group_of)
         self.changed.clear()
@@ -155,6 +165,13 @@ class ListTable:
             self.entries[entry] = items
         else:
             self.entries.pop(entry, None)
+
+    def unite(self, into: Any, others: Iterable[Any]) -> None:
+        """Append the lists of some entries, which are deleted, to that of another."""
+        for other in others:
+            if (moved := self.entries.get(other)) is not None:
+                self.replace(other, None)
+                self.append(into, moved)
 
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas: dict[int, Delta] = {}

@@ -19,7 +19,7 @@ from flott.common.types import Row
 from flott.errors import KeyTypeError
 from flott.runtime.state import key_groups
 from flott.runtime.state.encoding import encode_key
-from flott.runtime.state.key_groups import KeyGroupIndex, SubtaskIndex, groups_of, key_group_of, subtask_of
+from flott.runtime.state.key_groups import KeyGroupIndex, TargetIndex, groups_of, key_group_of, subtask_of
 
 # State on disk is cut by these numbers. If this test fails, the change that made it fail must not be made.
 GOLDEN = [
@@ -86,7 +86,7 @@ def test_ordinary_keys_spread_over_all_groups(make):
 
 def test_an_index_remembers_and_forgets_without_changing_its_answers(monkeypatch):
     monkeypatch.setattr(key_groups, "REMEMBERED_KEYS", 10)
-    groups, subtasks = KeyGroupIndex(128), SubtaskIndex(128, 5)
+    groups, subtasks = KeyGroupIndex(128), TargetIndex(128, range(5))
     for key in [*range(25), *range(25), *map(str, range(25))]:
         assert groups[key] == key_group_of(key, 128)
         assert subtasks[key] == subtask_of(groups[key], 128, 5)
@@ -98,7 +98,7 @@ def test_an_index_refuses_what_is_no_key():
     with pytest.raises(KeyTypeError, match="NaN"):
         KeyGroupIndex(128)[float("nan")]
     with pytest.raises(KeyTypeError, match="no identity"):
-        SubtaskIndex(128, 2)[object()]
+        TargetIndex(128, range(2))[object()]
 
 
 SCRIPT = """

@@ -105,8 +105,8 @@ class FoldedContents:
 
     holding = FOLDED
 
-    def __init__(self, state: KeyedState, fold: WindowFold, value_type: Any = None):
-        self._table: ValueTable = state.value_table(FOLDED, value_type, namespaced=True)
+    def __init__(self, state: KeyedState, fold: WindowFold):
+        self._table: ValueTable = state.value_table(FOLDED, namespaced=True)
         self._fold = fold
 
     def __contains__(self, entry: Entry) -> bool:
@@ -134,15 +134,7 @@ class FoldedContents:
         self._table.discard(entry)
 
     def merge(self, into: Entry, others: Iterable[Entry]) -> None:
-        entries = self._table.entries
-        for other in others:
-            if other not in entries:
-                continue
-            moved = entries[other]
-            self._table.discard(other)
-            entries[into] = self._fold.merge(entries[into], moved) if into in entries else moved
-            self._table.changed[into] = None
-
+        self._table.unite(into, others, self._fold.merge)
 
     def restore(self, entry: Entry, held: Any) -> None:
         self._table.entries[entry] = held
@@ -175,11 +167,7 @@ class ElementContents:
             self._table.replace(entry, None)
 
     def merge(self, into: Entry, others: Iterable[Entry]) -> None:
-        for other in others:
-            if (moved := self._table.entries.get(other)) is not None:
-                self._table.replace(other, None)
-                self._table.append(into, moved)
-
+        self._table.unite(into, others)
 
     def restore(self, entry: Entry, held: Any) -> None:
         self._table.replace(entry, held)

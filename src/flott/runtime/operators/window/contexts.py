@@ -4,7 +4,6 @@ show are set before each call, so none is made per record. Task side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from flott.common.watermark_strategy import MAX_WATERMARK
@@ -14,17 +13,15 @@ from flott.datastream.functions._window import ProcessAllWindowFunction, Process
 from flott.datastream.state._descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
-    MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
-    ValueStateDescriptor,
 )
 from flott.datastream.window._assigners import WindowAssigner
 from flott.datastream.window._evictors import Evictor
 from flott.datastream.window._triggers import Trigger
 from flott.errors import ProgramError
 from flott.metrics import MetricGroup
-from flott.runtime.operators.context import TableStateStore
+from flott.runtime.operators.context import TableStateStore, state_handle
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.window.holdings import TRIGGER_STATE
 from flott.runtime.operators.window.namespaces import namespace_of
@@ -49,12 +46,27 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
         return self._runtime
 
 
-class WindowTriggerContext(Trigger.OnMergeContext):
+class _Clocks:
+    """What triggers and evictors may both know: the time, and where metrics go."""
+
+    def __init__(self, operator: FunctionOperator):
+        self._operator = operator
+
+    def get_current_processing_time(self) -> int:
+        return self._operator.context.scope.now_ms
+
+    def get_current_watermark(self) -> int:
+        return self._operator.watermark
+
+    def get_metric_group(self) -> MetricGroup:
+        return self._operator.metrics
+
+
+class WindowTriggerContext(_Clocks, Trigger.OnMergeContext):
     """Clocks, timers and state of the trigger of one window of one key."""
 
     def __init__(self, operator: FunctionOperator, state: KeyedState, event: TimerTable, processing: TimerTable):
-        self._operator = operator
-        self._scope = operator.context.scope
+        super().__init__(operator)
         self._state = state
         self._event = event
         self._processing = processing
@@ -68,15 +80,6 @@ class WindowTriggerContext(Trigger.OnMergeContext):
         """From now on speak of this window; ``merged``: of the namespaces that have become part of it."""
         self._key, self._namespace, self._merged = key, namespace, merged or []
         self._entry.key = (key, namespace)
-
-    def get_current_processing_time(self) -> int:
-        return self._scope.now_ms
-
-    def get_current_watermark(self) -> int:
-        return self._operator.watermark
-
-    def get_metric_group(self) -> MetricGroup:
-        return self._operator.metrics
 
     def register_processing_time_timer(self, time: int) -> None:
         if not self._operator.ending:
@@ -98,6 +101,8 @@ class WindowTriggerContext(Trigger.OnMergeContext):
         handle = self._handles.get(state_descriptor.name)
         if handle is None:
             handle = state_handle(TableStateStore(self._state, self._entry, TRIGGER_STATE), state_descriptor)
+            if handle is None:
+                raise ProgramError(f"There is no state of kind {type(state_descriptor).__name__}.")
             self._handles[state_descriptor.name] = handle
         return handle
 
@@ -107,46 +112,22 @@ class WindowTriggerContext(Trigger.OnMergeContext):
         others = [(self._key, namespace) for namespace in self._merged]
         match state_descriptor:
             case ListStateDescriptor():
-                lists = self._state.list_table(name, namespaced=True)
-                for other in others:
-                    if (items := lists.entries.get(other)) is not None:
-                        lists.replace(other, None)
-                        lists.append(into, items)
+                self._state.list_table(name, namespaced=True).unite(into, others)
             case ReducingStateDescriptor():
-                self._merge_values(name, into, others, as_reduce(state_descriptor.get_reduce_function()))
+                reduce = as_reduce(state_descriptor.get_reduce_function())
+                self._state.value_table(name, namespaced=True).unite(into, others, reduce)
             case AggregatingStateDescriptor():
-                self._merge_values(name, into, others, state_descriptor.get_agg_function().merge)
+                merge = state_descriptor.get_agg_function().merge
+                self._state.value_table(name, namespaced=True).unite(into, others, merge)
             case _:
                 raise ProgramError(
                     f"A trigger merges its state {state_descriptor.name!r}, a {type(state_descriptor).__name__}. Only"
                     " reducing, aggregating and list state can be merged when windows become one."
                 )
 
-    def _merge_values(self, name: str, into: Any, others: list[Any], merge: Callable[[Any, Any], Any]) -> None:
-        table = self._state.value_table(name, namespaced=True)
-        for other in others:
-            if other in table.entries:
-                moved = table.entries[other]
-                table.discard(other)
-                held = table.entries
-                held[into] = merge(held[into], moved) if into in held else moved
-                table.changed[into] = None
 
-
-class WindowEvictorContext(Evictor.EvictorContext):
+class WindowEvictorContext(_Clocks, Evictor.EvictorContext):
     """What an evictor may know."""
-
-    def __init__(self, operator: FunctionOperator):
-        self._operator = operator
-
-    def get_current_processing_time(self) -> int:
-        return self._operator.context.scope.now_ms
-
-    def get_current_watermark(self) -> int:
-        return self._operator.watermark
-
-    def get_metric_group(self) -> MetricGroup:
-        return self._operator.metrics
 
 
 class WindowProcessContext(ProcessWindowFunction.Context[Any], ProcessAllWindowFunction.Context[Any]):
@@ -184,21 +165,3 @@ class WindowProcessContext(ProcessWindowFunction.Context[Any], ProcessAllWindowF
 
     def global_state(self) -> KeyedStateStore:
         return self._global_store
-
-
-def state_handle(store: KeyedStateStore, descriptor: StateDescriptor) -> Any:
-    """The handle for a descriptor of any kind."""
-    match descriptor:
-        case ValueStateDescriptor():
-            return store.get_state(descriptor)
-        case ReducingStateDescriptor():
-            return store.get_reducing_state(descriptor)
-        case AggregatingStateDescriptor():
-            return store.get_aggregating_state(descriptor)
-        case ListStateDescriptor():
-            return store.get_list_state(descriptor)
-        case MapStateDescriptor():
-            return store.get_map_state(descriptor)
-    raise ProgramError(f"There is no state of kind {type(descriptor).__name__}.")
-
-

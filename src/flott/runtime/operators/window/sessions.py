@@ -100,8 +100,8 @@ class SessionWindowOperator(WindowedOperator):
 
     def _put(self, key: Any, sessions: list[Session], value: Any, start: int, end: int) -> bool:
         """Let a record open a session, or join several; False if it is late."""
-        met = [session for session in sessions if start <= session[1] and session[0] <= end]
-        others = [session for session in sessions if not (start <= session[1] and session[0] <= end)]
+        met = [session for session in sessions if _touches(session, start, end)]
+        others = [session for session in sessions if not _touches(session, start, end)]
         if met:
             folded = met[0][2]
             for session in met[1:]:
@@ -157,11 +157,15 @@ class SessionWindowOperator(WindowedOperator):
                 raise self.window_failure(window, key) from error
 
 
+def _touches(session: Session, start: int, end: int) -> bool:
+    return bool(start <= session[1] and session[0] <= end)
+
+
 def _only_met(sessions: list[Session], start: int, end: int) -> Session | None:
     """The session that a window touches, if there is just one."""
     met = None
     for session in sessions:
-        if start <= session[1] and session[0] <= end:
+        if _touches(session, start, end):
             if met is not None:
                 return None
             met = session
