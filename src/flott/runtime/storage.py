@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from flott.errors import StorageError
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+#: How much of a stream is collected before it is written.
+_BUFFER_BYTES = 1 << 20
 
 #: How the name of a file begins that is being published. A crash may leave one behind; nobody reads it.
 DRAFT = ".draft-"
@@ -33,6 +38,37 @@ class LocalStorage:
             return self._path(name).read_bytes()
         except OSError as error:
             raise self._failure("read", name, error) from error
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """The file, to be read in parts."""
+        try:
+            with open(self._path(name), "rb") as file:
+                yield file
+        except OSError as error:
+            raise self._failure("read", name, error) from error
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """A new file under a name nobody else uses, to be written in parts. If that fails, no file is left."""
+        path = self._path(name)
+        try:
+            with self._new(path) as file:
+                yield file
+                self._settle(file)
+            if self.sync:
+                sync_folder(path.parent)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            if isinstance(error, OSError):
+                raise self._failure("write", name, error) from error
+            raise
+
+    def copy(self, source: str, name: str) -> None:
+        """Copy a file, of this storage or by absolute name, to a new name."""
+        with self.open(source) as original, self.create(name) as copied:
+            shutil.copyfileobj(original, copied, _BUFFER_BYTES)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a new file under a name nobody else uses. It may be torn by a crash; publish what must not be."""
@@ -101,16 +137,22 @@ class LocalStorage:
         return Path(self.root, name)
 
     def _write(self, path: Path, data: bytes) -> None:
+        with self._new(path) as file:
+            file.write(data)
+            self._settle(file)
+
+    def _new(self, path: Path) -> BinaryIO:
         try:
             descriptor = os.open(path, _WRITE, 0o666)
         except FileNotFoundError:
             self._make_folder(path.parent)
             descriptor = os.open(path, _WRITE, 0o666)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            if self.sync:
-                file.flush()
-                os.fsync(file.fileno())
+        return open(descriptor, "wb", buffering=_BUFFER_BYTES)
+
+    def _settle(self, file: BinaryIO) -> None:
+        if self.sync:
+            file.flush()
+            os.fsync(file.fileno())
 
     def _make_folder(self, folder: Path) -> None:
         if not folder.is_dir():

@@ -17,7 +17,7 @@ from flott.datastream.connectors.base import Json, Slice, SlicePlan
 from flott.errors import CorruptStateError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.state.keyed_state import Chain, StateFile
+from flott.runtime.state.chains import Chain, StateFile
 from flott.runtime.state.operator_shares import Mode, OperatorStateFile, StateShape
 
 VERSION = 1
@@ -210,11 +210,18 @@ def _operator_in(raw: Json) -> OperatorSnapshot:
 
 
 def _file_out(file: StateFile) -> Json:
-    return {"name": file.name, "size": file.size, "base": file.is_base, "covers": list(file.covers)}
+    return {
+        "name": file.name,
+        "size": file.size,
+        "base": file.is_base,
+        "covers": list(file.covers),
+        "groups": file.groups,
+    }
 
 
 def _file_in(raw: Json) -> StateFile:
-    return StateFile(raw["name"], raw["size"], raw["base"], tuple(raw["covers"]))
+    groups = None if raw["groups"] is None else (raw["groups"][0], raw["groups"][1])
+    return StateFile(raw["name"], raw["size"], raw["base"], tuple(raw["covers"]), groups)
 
 
 def _items_out(file: OperatorStateFile) -> Json:

@@ -14,7 +14,7 @@ from flott.datastream.connectors.base import Slice
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.operators.source import SourceAssignment
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.state.keyed_state import Chain
+from flott.runtime.state.chains import Chain
 from flott.runtime.state.operator_shares import OperatorStart
 
 
@@ -24,8 +24,6 @@ class SubtaskState:
 
     watermark: int = MIN_WATERMARK
     chain: Chain = ()
-    #: State of other subtasks to take a part of, after a change of parallelism. Then ``chain`` is empty.
-    foreign: tuple[Chain, ...] = ()
     progress: TimeProgress = field(default_factory=TimeProgress)
     operator_state: OperatorStart = field(default_factory=OperatorStart)
 

@@ -11,8 +11,8 @@ from flott.runtime.checkpoint.manifest import OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.epoch.plan import SubtaskState
 from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.operators.watermarks import TimeProgress
+from flott.runtime.state.chains import Chain, StateFile
 from flott.runtime.state.key_groups import groups_of
-from flott.runtime.state.keyed_state import Chain
 from flott.runtime.state.operator_shares import deal_out
 
 
@@ -54,14 +54,13 @@ def redistribute(
     )
     if snapshot.parallelism == node.parallelism and claimed:
         return tuple(
-            SubtaskState(subtask.watermark, subtask.chain or (), (), subtask.progress or TimeProgress(), start)
+            SubtaskState(subtask.watermark, subtask.chain or (), subtask.progress or TimeProgress(), start)
             for subtask, start in zip(snapshot.subtasks, operator_starts, strict=True)
         )
     watermark = min((subtask.watermark for subtask in snapshot.subtasks), default=MIN_WATERMARK)
     return tuple(
         SubtaskState(
             watermark,
-            (),
             _overlapping(snapshot, groups_of(subtask, node.max_parallelism, node.parallelism)),
             _progress(snapshot, subtask, node.parallelism),
             operator_starts[subtask],
@@ -76,11 +75,15 @@ def _progress(snapshot: OperatorSnapshot, subtask: int, parallelism: int) -> Tim
     return kept or TimeProgress()
 
 
-def _overlapping(snapshot: OperatorSnapshot, groups: range) -> tuple[Chain, ...]:
-    """The chains of the former subtasks that owned any of these key groups."""
-    chains = []
+def _overlapping(snapshot: OperatorSnapshot, groups: range) -> Chain:
+    """The files of the former subtasks that owned any of these key groups, counting for those only.
+
+    The chains of several subtasks stand one after the other: they have no key in common, so their order is free.
+    """
+    chain: list[StateFile] = []
     for index, subtask in enumerate(snapshot.subtasks):
         owned = groups_of(index, snapshot.max_parallelism, snapshot.parallelism)
-        if subtask.chain and owned.start < groups.stop and groups.start < owned.stop:
-            chains.append(subtask.chain)
-    return tuple(chains)
+        shared = range(max(owned.start, groups.start), min(owned.stop, groups.stop))
+        if shared:
+            chain += (file.restricted(shared) for file in subtask.chain or () if file.within(shared))
+    return tuple(chain)

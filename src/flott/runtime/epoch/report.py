@@ -14,7 +14,7 @@ from flott.runtime.epoch.topology import Topology
 from flott.runtime.operators.lateness import LateCount
 from flott.runtime.operators.source import SplitReport
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.state.keyed_state import Chain
+from flott.runtime.state.chains import Chain
 from flott.runtime.state.operator_shares import OperatorStateFile
 
 

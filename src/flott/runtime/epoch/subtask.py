@@ -30,8 +30,9 @@ from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operat
 from flott.runtime.operators.sink import SinkOperator
 from flott.runtime.operators.source import SourceOperator
 from flott.runtime.operators.watermarks import TimestampsOperator
+from flott.runtime.state.chains import Chain
 from flott.runtime.state.key_groups import groups_of
-from flott.runtime.state.keyed_state import Chain, KeyedState
+from flott.runtime.state.keyed_state import KeyedState
 from flott.runtime.state.operator_shares import OperatorStateFile
 from flott.runtime.state.operator_state import OperatorState
 
@@ -78,7 +79,6 @@ class Subtask:
         self.operators = [self._build(index, operator) for index, operator in enumerate(vertex.operators)]
         self._traffic = [Traffic() for _ in vertex.operators]
         self._chains: list[Chain] = [() for _ in vertex.operators]
-        self._rewrite = [False for _ in vertex.operators]
         self.partitions: dict[int, ResultPartition] = {}
         self._metrics_before: list[dict[str, tuple[str, int | float]]] = [{} for _ in vertex.operators]
         self._opened: list[Operator] = []
@@ -232,10 +232,7 @@ class Subtask:
         if state is None:
             return
         state.bring_to(start.chain, self.image.storage)
-        for chain in start.foreign:
-            state.load_foreign(chain, self.image.storage)
         self._chains[index] = start.chain
-        self._rewrite[index] = bool(start.foreign)
 
     def _renew(self, index: int) -> None:
         """The operator state was read anew, because an epoch ran elsewhere: a function that keeps it in fields of its
@@ -343,8 +340,6 @@ class Subtask:
     def _save_state(self, index: int, operator: ChainedOperator, state: KeyedState, attempt_id: str) -> Chain:
         name = self._file_name(operator, attempt_id)
         with _blaming(operator, "saving its keyed state"):
-            if self._rewrite[index]:
-                return state.save_whole(self.image.storage, name)
             return state.save(self._chains[index], self.image.storage, name)
 
     def next_wakeup_ms(self) -> int | None:

@@ -7,18 +7,19 @@ checkpoint it either is up to date, catches up by the files it missed, or starts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flott.errors import ProgramError, StateError, TypeMismatchError
-from flott.runtime.state.compaction import Fold, decide_fold
+from flott.runtime.state.chains import Chain, StateFile, missing_files
 from flott.runtime.state.encoding import encode_key
-from flott.runtime.state.files import TableHeader, encode_file, is_picklable, read_blocks, read_header
+from flott.runtime.state.files import StateFileWriter, by_group, create_state_file, is_savable, open_state_file
 from flott.runtime.state.handles import CurrentKey
 from flott.runtime.state.key_groups import KeyGroupIndex
 from flott.runtime.state.panes import ListPaneTable, PaneTable
-from flott.runtime.state.tables import Delta, ListTable, MapTable, Table, ValueTable, make_table
+from flott.runtime.state.table_header import TableHeader
+from flott.runtime.state.table_kinds import make_table
+from flott.runtime.state.tables import Delta, ListTable, MapTable, Table, ValueTable
 from flott.runtime.state.timelines import TimelineTable
 from flott.runtime.state.timers import TimerTable
 from flott.runtime.storage import LocalStorage
@@ -26,23 +27,8 @@ from flott.runtime.storage import LocalStorage
 if TYPE_CHECKING:
     from flott.common.typeinfo import TypeInformation
 
-#: How many versions a merged file remembers to contain: enough for a worker that was away for a while to catch up.
-REMEMBERED_VERSIONS = 32
 #: The version of a state that is none: half restored, not yet saved, or put together from other subtasks' files.
 UNSAVED = "?"
-
-
-@dataclass(frozen=True)
-class StateFile:
-    """A reference to one immutable state file."""
-
-    name: str
-    size: int
-    is_base: bool
-    covers: tuple[str, ...] = ()  #: names of the most recent files folded into this one
-
-
-Chain = tuple[StateFile, ...]
 
 
 class KeyedState:
@@ -66,43 +52,43 @@ class KeyedState:
         """The value table with this name, made if it is new."""
         if value_type is not None:
             self._types[name] = value_type
-        table = self._table(name, "value", lambda: ValueTable(namespaced))
+        table = self._table(name, ValueTable.kind, namespaced)
         assert isinstance(table, ValueTable)
         return table
 
     def list_table(self, name: str, *, namespaced: bool = False) -> ListTable:
         """The list table with this name, made if it is new."""
-        table = self._table(name, "list", lambda: ListTable(namespaced))
+        table = self._table(name, ListTable.kind, namespaced)
         assert isinstance(table, ListTable)
         return table
 
     def map_table(self, name: str, *, namespaced: bool = False) -> MapTable:
         """The map table with this name, made if it is new."""
-        table = self._table(name, "map", lambda: MapTable(namespaced))
+        table = self._table(name, MapTable.kind, namespaced)
         assert isinstance(table, MapTable)
         return table
 
     def timer_table(self, name: str) -> TimerTable:
         """The timers with this name, made if they are new."""
-        table = self._table(name, "timers", TimerTable)
+        table = self._table(name, TimerTable.kind)
         assert isinstance(table, TimerTable)
         return table
 
     def pane_table(self, name: str) -> PaneTable:
         """The panes with this name, made if they are new."""
-        table = self._table(name, "panes", PaneTable)
+        table = self._table(name, PaneTable.kind)
         assert isinstance(table, PaneTable)
         return table
 
     def list_pane_table(self, name: str) -> ListPaneTable:
         """The panes of lists with this name, made if they are new."""
-        table = self._table(name, "list-panes", ListPaneTable)
+        table = self._table(name, ListPaneTable.kind)
         assert isinstance(table, ListPaneTable)
         return table
 
     def timeline_table(self, name: str) -> TimelineTable:
         """The timelines with this name, made if they are new."""
-        table = self._table(name, "timelines", TimelineTable)
+        table = self._table(name, TimelineTable.kind)
         assert isinstance(table, TimelineTable)
         return table
 
@@ -110,10 +96,14 @@ class KeyedState:
         """The keys by key group, and within a group as they came: the same order in every copy of the state."""
         return sorted(keys, key=self._group_index.__getitem__)
 
-    def _table(self, name: str, kind: str, make: Callable[[], Table]) -> Table:
+    def _make(self, kind: str, namespaced: bool) -> Table:
+        """A new, empty table."""
+        return make_table(kind, namespaced)
+
+    def _table(self, name: str, kind: str, namespaced: bool = False) -> Table:
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = make()
+            table = self._tables[name] = self._make(kind, namespaced)
         if table.kind != kind:
             raise ProgramError(
                 f"Operator {self.owner} asks for the {kind} state {name!r}, but holds a {table.kind} state of that"
@@ -138,7 +128,8 @@ class KeyedState:
     def forget(self) -> None:
         """Be empty, as if nothing had ever been here: in a batch job, when the keys that were have ended."""
         if self._in_place:
-            self._drain()  # it refuses keys of other subtasks, as saving them would
+            for group, deltas in self._drain():
+                self._check(group, deltas)  # as saving them would
             self.version = None
         for table in self._tables.values():
             table.empty()
@@ -149,46 +140,35 @@ class KeyedState:
         """Make this the state that the chain describes, reading as few files as possible."""
         if any(table.has_changes() for table in self._tables.values()):
             self._reset()  # an epoch that failed left them
-        missing = self._missing(chain)
+        missing = missing_files(chain, self.version)
+        if missing is None:
+            self._reset()
+            missing = chain
         if missing:
             self.version = UNSAVED
         for file in missing:
             self._load(file, storage)
         self.version = chain[-1].name if chain else None
 
-    def _missing(self, chain: Chain) -> Chain:
-        if not chain:
-            if self.version is not None:
-                self._reset()
-            return ()
-        for position, file in enumerate(chain):
-            if file.name == self.version:
-                return chain[position + 1 :]
-            if self.version in file.covers:
-                return chain[position:]  # a merged delta may be applied over a part of itself
-        self._reset()
-        return chain
-
-    def load_foreign(self, chain: Chain, storage: LocalStorage) -> None:
-        """Add the part of another subtask's state that falls into this one's key groups: after a change of
-        parallelism."""
-        self.version = UNSAVED
-        for file in chain:
-            self._load(file, storage)
-
     def _load(self, file: StateFile, storage: LocalStorage) -> None:
-        data = storage.read(file.name)
-        header, _ = read_header(data, file.name)
-        for table in header.tables:
-            held = self._tables.setdefault(table.name, _table_of(table))
-            if held.kind != table.kind:
-                raise StateError(
-                    f"Operator {self.owner} has a {held.kind} state {table.name!r}, but its checkpoint holds a"
-                    f" {table.kind} state of that name. Give the new state another name."
-                )
-        for _, deltas in read_blocks(data, file.name, self.groups):
-            for name, delta in deltas.items():
-                self._tables[name].apply(delta)
+        with open_state_file(storage, file.name) as reader:
+            for header in reader.tables:
+                self._restored(header)
+            for _, deltas in reader.blocks(file.within(self.groups)):
+                for name, delta in deltas.items():
+                    self._tables[name].apply(delta)
+
+    def _restored(self, header: TableHeader) -> Table:
+        """The table that a file names, made if the program has not asked for it yet."""
+        held = self._tables.get(header.name)
+        if held is None:
+            held = self._tables[header.name] = self._make(header.kind, header.namespaced)
+        if held.kind != header.kind:
+            raise StateError(
+                f"Operator {self.owner} has a {held.kind} state {header.name!r}, but its checkpoint holds a"
+                f" {header.kind} state of that name. Give the new state another name."
+            )
+        return held
 
     def _reset(self) -> None:
         for table in self._tables.values():
@@ -198,89 +178,52 @@ class KeyedState:
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def save(self, chain: Chain, storage: LocalStorage, name: str) -> Chain:
-        """Write what changed as a new file of this name, fold the chain if that is due, and return the new chain."""
-        deltas = self._drain()
-        if not deltas:
+        """Write what changed as a new file of this name, if anything did; returns the chain with it."""
+        changed = [table for table, held in self._tables.items() if held.has_changes()]
+        if not changed:
             return chain
-        data = self._encode(deltas)
-        sizes = [file.size for file in chain if not file.is_base]
-        decision = decide_fold(sum(file.size for file in chain if file.is_base), [*sizes, len(data)])
-        if decision.fold is Fold.REWRITE:
-            return self.save_whole(storage, name)
-        covers: tuple[str, ...] = ()
-        if decision.fold is Fold.MERGE:
-            older = chain[len(chain) - decision.newest + 1 :]
-            chain = chain[: len(chain) - len(older)]
-            data = self._merge([*((file.name, storage.read(file.name)) for file in older), (name, data)])
-            covers = tuple(covered for file in older for covered in (*file.covers, file.name))[-REMEMBERED_VERSIONS:]
-        storage.write(name, data)
+        self.version = UNSAVED  # until it is written
+        with create_state_file(storage, name, map(self._header, changed)) as writer:
+            for group, deltas in self._drain():
+                self._check(group, deltas)
+                self._add(writer, group, deltas)
         self.version = name
-        return (*chain, StateFile(name, len(data), False, covers))
+        return (*chain, StateFile(name, writer.size, is_base=False))
 
-    def save_whole(self, storage: LocalStorage, name: str) -> Chain:
-        """Write everything as a new base: the changes outgrew it, or the state came from other subtasks' files."""
-        self._drain()
-        data = self.dump()
-        storage.write(name, data)
-        self.version = name
-        return (StateFile(name, len(data), True),)
+    def _drain(self) -> Iterable[tuple[int, dict[str, Delta]]]:
+        """What changed, by key group, ascending; forgets it."""
+        return by_group({name: table.drain(self._grouping(table)) for name, table in self._tables.items()})
 
-    def dump(self) -> bytes:
-        """Everything, as a base file."""
-        return self._encode({name: table.dump(self._grouping(table)) for name, table in self._tables.items()})
-
-    def _drain(self) -> dict[str, dict[int, Delta]]:
-        """What changed, checked. From here on the state has no version until it is written."""
-        deltas = {n: d for n, table in self._tables.items() if (d := table.drain(self._grouping(table)))}
-        if deltas:
-            self.version = UNSAVED
-            self._check(deltas)
-        return deltas
-
-    def _merge(self, files: Sequence[tuple[str, bytes]]) -> bytes:
-        """The deltas in these files, oldest first, as one file."""
-        headers: dict[str, TableHeader] = {}
-        found: dict[str, dict[int, list[Delta]]] = {}
-        for file, data in files:
-            header, _ = read_header(data, file)
-            headers.update((table.name, table) for table in header.tables)
-            for group, deltas in read_blocks(data, file, self.groups):
-                for name, delta in deltas.items():
-                    found.setdefault(name, {}).setdefault(group, []).append(delta)
-        merged = {
-            name: {group: self._tables[name].merge(deltas) for group, deltas in groups.items()}
-            for name, groups in found.items()
-        }
-        return encode_file(headers.values(), merged)
-
-    def _encode(self, deltas: dict[str, dict[int, Delta]]) -> bytes:
+    def _add(self, writer: StateFileWriter, group: int, deltas: dict[str, Delta]) -> None:
         try:
-            return encode_file(self._headers(deltas), deltas)
+            writer.add(group, deltas)
+        except OSError:
+            raise
         except Exception as error:  # whatever an object of the user's raises when it is pickled
-            culprits = (n for n, groups in deltas.items() if not all(map(is_picklable, groups.values())))
+            culprits = (name for name, delta in deltas.items() if not is_savable(self._header(name), delta))
             raise StateError(
                 f"State {next(culprits, '?')!r} of operator {self.owner} holds an object that cannot be saved:"
                 f" {type(error).__name__}: {error}. Keep plain data in state, and make such objects in open()."
             ) from error
 
-    def _headers(self, names: Iterable[str]) -> list[TableHeader]:
-        return [TableHeader(name, self._tables[name].kind, self._tables[name].namespaced) for name in names]
+    def _header(self, name: str) -> TableHeader:
+        table = self._tables[name]
+        return TableHeader(name, table.kind, table.namespaced)
 
     def _grouping(self, table: Table) -> Callable[[Any], int]:
         index = self._group_index
         return (lambda entry: index[entry[0]]) if table.namespaced else index.__getitem__
 
-    def _check(self, deltas: dict[str, dict[int, Any]]) -> None:
+    def _check(self, group: int, deltas: dict[str, Delta]) -> None:
         """Refuse what could never be found again: keys of other subtasks, values that are not what was declared."""
-        for name, groups in deltas.items():
-            for group, delta in groups.items():
-                if group not in self.groups:
-                    raise StateError(
-                        f"Operator {self.owner} holds state {name!r} for a key of key group {group}, which is not one"
-                        f" of its own ({self.groups.start} to {self.groups.stop - 1}). {self._why_foreign()}"
-                    )
-                if name in self._types:
-                    self._conform(name, delta)
+        for name, delta in deltas.items():
+            if group not in self.groups:
+                raise StateError(
+                    f"Operator {self.owner} holds state {name!r} for a key of key group {group}, which is not one of"
+                    f" its own ({self.groups.start} to {self.groups.stop - 1}). {self._why_foreign()}"
+                )
+            if name in self._types:
+                self._conform(name, delta)
 
     def _why_foreign(self) -> str:
         if self._in_place:
@@ -302,16 +245,3 @@ class KeyedState:
             # Here, too: a worker that restores this state must see what this one goes on with.
             delta[1] = converted
             self.value_table(name).entries.update(zip(entries, converted, strict=True))
-
-
-def _table_of(header: TableHeader) -> Table:
-    match header.kind:
-        case TimerTable.kind:
-            return TimerTable()
-        case PaneTable.kind:
-            return PaneTable()
-        case ListPaneTable.kind:
-            return ListPaneTable()
-        case TimelineTable.kind:
-            return TimelineTable()
-    return make_table(header.kind, header.namespaced)

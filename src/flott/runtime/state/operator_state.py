@@ -8,14 +8,16 @@ equals. Given where the next epoch begins, it either is there already or reads e
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
 from flott.errors import CorruptStateError, ProgramError, StateError
-from flott.runtime.state.files import TableHeader, encode_file, is_picklable, read_blocks, read_header
+from flott.runtime.state.files import StateFileReader, encode_file, is_savable
 from flott.runtime.state.keyed_state import UNSAVED
 from flott.runtime.state.operator_shares import Mode, OperatorStart, OperatorStateFile, StateShape, StateShare
+from flott.runtime.state.table_header import TableHeader
 from flott.runtime.storage import LocalStorage
 
 #: Files are indexed by key group; operator state has none and stands in this one.
@@ -146,11 +148,11 @@ class OperatorState:
         return any(state.changed for state in self._states.values())
 
     def _encode(self, held: dict[str, list[Any]]) -> bytes:
-        headers = [TableHeader(name, self._states[name].mode.value, False) for name in held]
+        headers = [TableHeader(name, self._states[name].mode.value) for name in held]
         try:
             return encode_file(headers, {name: {_GROUP: items} for name, items in held.items()})
         except Exception as error:  # whatever an object of the user's raises when it is pickled
-            culprits = (name for name, items in held.items() if not is_picklable(items))
+            culprits = (header.name for header in headers if not is_savable(header, held[header.name]))
             raise StateError(
                 f"State {next(culprits, '?')!r} of operator {self.owner} holds an object that cannot be saved:"
                 f" {type(error).__name__}: {error}. Keep plain data in state, and make such objects in open()."
@@ -159,13 +161,9 @@ class OperatorState:
 
 def _read(data: bytes, name: str) -> dict[str, tuple[Mode, list[Any]]]:
     """The states in a file: mode and items by name."""
-    header, _ = read_header(data, name)
-    modes = {table.name: _mode_of(table, name) for table in header.tables}
-    return {
-        state: (modes[state], items)
-        for _, states in read_blocks(data, name, range(_GROUP, _GROUP + 1))
-        for state, items in states.items()
-    }
+    reader = StateFileReader(io.BytesIO(data), name)
+    modes = {table.name: _mode_of(table, name) for table in reader.tables}
+    return {state: (modes[state], items) for state, items in reader.block(_GROUP).items()}
 
 
 def _mode_of(table: TableHeader, name: str) -> Mode:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from flott.errors import CorruptStateError, StateError
+from flott.errors import CorruptStateError
 
 #: One table's changes of one key group, as plain data; its inner shape belongs to the table's kind.
 Delta = list[Any]
@@ -386,15 +386,3 @@ def _last_keys(held: dict[Any, Any], marks: dict[Any, None]) -> dict[Any, None]:
             break
         last.append(map_key)
     return dict.fromkeys(reversed(last))
-
-
-TABLES: dict[str, type[ValueTable] | type[ListTable] | type[MapTable]] = {
-    table.kind: table for table in (ValueTable, ListTable, MapTable)
-}
-
-
-def make_table(kind: str, namespaced: bool) -> Table:
-    """An empty table of a kind that a file names."""
-    if kind not in TABLES:
-        raise StateError(f"The state file holds a table of kind {kind!r}, which this version of Flott does not know.")
-    return TABLES[kind](namespaced)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,6 +40,17 @@ class MemoryStorage:
         self._check()
         self.reads.append(name)
         return self.files[name]
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[io.BytesIO]:
+        yield io.BytesIO(self.read(name))
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[io.BytesIO]:
+        self._check()
+        file = io.BytesIO()
+        yield file
+        self.write(name, file.getvalue())
 
     def write(self, name: str, data: bytes) -> None:
         self._check()

@@ -1,0 +1,54 @@
+"""A chain: the state files that, one after the other, make up the keyed state of one operator subtask. Values, pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+#: How many versions a folded file remembers to contain: enough for a worker that was away for a while to catch up.
+REMEMBERED_VERSIONS = 32
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A reference to one immutable state file."""
+
+    name: str  #: below the job's directory, or absolute if it was taken over from elsewhere
+    size: int
+    is_base: bool
+    covers: tuple[str, ...] = ()  #: names of the most recent files folded into this one, oldest first
+    groups: tuple[int, int] | None = None  #: only these of its key groups count, from and up to; None: all
+
+    def within(self, groups: range) -> range:
+        """Those of some key groups for which the file counts."""
+        start, stop = self.groups or (groups.start, groups.stop)
+        return range(max(start, groups.start), min(stop, groups.stop))
+
+    def restricted(self, groups: range) -> StateFile:
+        """The same file, counting for these key groups only."""
+        inside = self.within(groups)
+        return replace(self, groups=(inside.start, max(inside.start, inside.stop)))
+
+
+Chain = tuple[StateFile, ...]
+
+
+def missing_files(chain: Chain, version: str | None) -> Chain | None:
+    """What a copy of the state lacks that is at some version, the name of the last file it contains.
+
+    None: the copy is of no use, because nobody can say how it and the chain differ.
+    """
+    if version is None:
+        return chain
+    for position, file in enumerate(chain):
+        if version == file.name or (file.covers and version == file.covers[-1]):
+            return chain[position + 1 :]
+        if version in file.covers and not file.is_base:
+            # Merged changes may be applied over a part of themselves. A base may not: it does not name what is gone.
+            return chain[position:]
+    return None
+
+
+def remembered(chain: Chain) -> tuple[str, ...]:
+    """What a file that these were folded into remembers to contain."""
+    names = [covered for file in chain for covered in (*file.covers, file.name)]
+    return tuple(names[-REMEMBERED_VERSIONS:])
