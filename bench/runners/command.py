@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import events, workloads
+from bench import events, state, workloads
 
 THROUGHPUT = ("keyed_sum", "stateless", "word_count", *events.WORKLOADS)
 CHECK_RECORDS = 1_000
@@ -34,7 +34,8 @@ class Request:
     repeats: int
     cores: int
     variant: str  # "" unless the engine has several settings to compare
-    settings: dict[str, str]  # extra Spark settings, so that `native` runs under Flott's
+    settings: dict[str, str]  # extra settings: Spark's, so that `native` runs under Flott's, or Flott's own
+    shrink: int  # how many times smaller the state is: 1, but for a smoke test
     scratch: Path  # emptied when the runner ends
 
     def text(self, words: int) -> tuple[Path, int]:
@@ -80,11 +81,12 @@ def _one_line(error: Exception) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--workload", required=True, choices=(*THROUGHPUT, "empty_epoch"))
+    parser.add_argument("--workload", required=True, choices=(*THROUGHPUT, "empty_epoch", *state.WORKLOADS))
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--variant", default="")
     parser.add_argument("--settings", default="{}")
+    parser.add_argument("--shrink", type=int, default=1)
     return parser

@@ -84,7 +84,7 @@ def build(env: StreamExecutionEnvironment, request: command.Request, records: in
 
 
 def measure(request: command.Request) -> dict[str, object]:
-    _show_packages_to_the_jvm()
+    show_packages_to_the_jvm()
     started = time.perf_counter()
     get_gateway()
     session_seconds = time.perf_counter() - started
@@ -104,7 +104,7 @@ def _measured(request: command.Request, variant: str) -> dict[str, object]:
     return {**steady.summary(pairs), "detail": f"{_mode(variant)}, parallelism {request.cores}"}
 
 
-def _show_packages_to_the_jvm() -> None:
+def show_packages_to_the_jvm() -> None:
     """Thread mode embeds an interpreter in the JVM, which does not know that it belongs to a virtualenv."""
     paths = [sysconfig.get_path("purelib"), os.environ.get("PYTHONPATH", ""), os.getcwd()]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)

@@ -78,13 +78,13 @@ class RunningFrames(Running):
 
 def make_records(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     for batch in batches:
-        yield _pairs([make_record(i) for i in batch["value"].to_pylist()])
+        yield arrow_pairs([make_record(i) for i in batch["value"].to_pylist()])
 
 
 def chain(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     for batch in batches:
         records = map(make_record, batch["value"].to_pylist())
-        yield _pairs([out for record in records if keep(record) for out in spread(record)])
+        yield arrow_pairs([out for record in records if keep(record) for out in spread(record)])
 
 
 def words(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -93,7 +93,7 @@ def words(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatc
         yield pyarrow.RecordBatch.from_pydict({"key": pyarrow.array(found, pyarrow.string())})
 
 
-def _pairs(records: list[tuple[int, int]]) -> pyarrow.RecordBatch:
+def arrow_pairs(records: list[tuple[int, int]]) -> pyarrow.RecordBatch:
     keys, values = zip(*records, strict=True) if records else ((), ())
     columns = {"key": pyarrow.array(keys, pyarrow.int64()), "value": pyarrow.array(values, pyarrow.int64())}
     return pyarrow.RecordBatch.from_pydict(columns)

@@ -9,11 +9,14 @@
     ├── KeyTypeError             a key has no stable identity across processes
     ├── StateError               durable state is missing, damaged or belongs to another program
     │   ├── CorruptStateError    a file does not hold what its header promises
+    │   ├── StateMigrationError  state cannot become what the program declares it to be now
     │   └── JobLockedError       another process is running the same job directory
     ├── EpochFailure             one epoch did not complete; the restart strategy decides what follows
     │   ├── UserCodeError        … because user code raised: carries the failure card
     │   ├── WorkerLostError      … because Spark lost a worker, an executor or published shuffle output
-    │   └── StorageError         … because durable storage refused a read or a write
+    │   ├── StorageError         … because durable storage refused a read or a write
+    │   └── EpochTimeoutError    … because it took longer than a checkpoint may
+    ├── SavepointError           a savepoint could not be taken; the job goes on
     └── JobError                 the job as a whole ended without finishing
         ├── JobFailedError       the restart strategy gave up
         └── JobCancelledError    somebody asked for it
@@ -67,6 +70,10 @@ class CorruptStateError(StateError):
     """A durable file does not hold what its header promises."""
 
 
+class StateMigrationError(StateError):
+    """State was saved with another type than the program declares now, and cannot become one of it."""
+
+
 class JobLockedError(StateError):
     """Another process holds the job's directory."""
 
@@ -83,12 +90,20 @@ class StorageError(EpochFailure):
     """Durable storage refused a read or a write during an epoch."""
 
 
+class EpochTimeoutError(EpochFailure):
+    """An epoch took longer than ``execution.checkpointing.timeout``."""
+
+
 class UserCodeError(EpochFailure):
     """User code raised. ``card`` is the failure card: a readable account without a line of engine or Java code."""
 
     def __init__(self, card: str):
         super().__init__(card)
         self.card = card
+
+
+class SavepointError(FlottError):
+    """A savepoint could not be taken. The job goes on as if nobody had asked for it."""
 
 
 class JobError(FlottError):

@@ -28,13 +28,10 @@ def build(env: StreamExecutionEnvironment, folder: str) -> None:
         "broadcast": words.broadcast(),
     }
     for name, way in ways.items():
-        width = env.get_parallelism() if name == "forward" else 3
-        spread = way.map(lambda word, name=name: f"{name} {word}").set_parallelism(width)
-        counted = (
-            spread.map(lambda word: (word, 1))
-            .set_parallelism(width)
-            .key_by(lambda pair: pair[0])
-            .reduce(lambda a, b: (a[0], a[1] + b[1]))
-            .uid(f"count {name}")
-        )
+        spread = way.map(lambda word, name=name: f"{name} {word}")
+        paired = spread.map(lambda word: (word, 1))
+        if name != "forward":  # which needs the parallelism of its source, whatever that becomes
+            spread.set_parallelism(3)
+            paired.set_parallelism(3)
+        counted = paired.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).uid(f"count {name}")
         counted.map(lambda pair: f"{pair[0]} x{pair[1]}").sink_to(lines_to(folder, name))

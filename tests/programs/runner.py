@@ -1,4 +1,5 @@
-"""Runs the golden programs: straight through, killed again and again, stopped and resumed with another parallelism.
+"""Runs the golden programs: straight through, killed again and again, stopped and resumed, with a savepoint in the
+middle and another parallelism or backend from there on, rescaled while they run.
 
 A program is a module ``name.py`` with ``build(env, folder)``, which writes below ``folder/out/<sink>``, and a file
 ``name.golden``: what it wrote, as sorted lines ``sink<TAB>line``. Programs cut their input into epochs themselves (by
@@ -14,20 +15,24 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from flott.common import Configuration, Encoder
+from flott.common import Configuration, Encoder, JobClient
+from flott.common._savepoint_format import SavepointFormatType
+from flott.common.completable_future import CompletableFuture
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from flott.errors import JobCancelledError
 from flott.runtime import entrypoint
+from flott.runtime.checkpoint.manifest import decode_manifest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -71,15 +76,28 @@ def output(folder: str | Path) -> list[str]:
 
 
 def remains(folder: str | Path) -> list[str]:
-    """What should not be there after the end: checkpoints, staged and half-written files."""
+    """What should not be there after the end: checkpoints, local state, staged and half-written files."""
     checkpoints = list(Path(folder, "checkpoints").rglob("*"))
+    local = [path for path in Path(folder, "local").rglob("*") if path.is_file()]
     hidden = [path for path in Path(folder, "out").rglob(".*") if path.is_file()]
-    return sorted(str(path) for path in [*checkpoints, *hidden])
+    return sorted(str(path) for path in [*checkpoints, *local, *hidden])
 
 
-def straight_through(name: str, folder: str | Path, *, target: str = "in-process", parallelism: int = 2) -> None:
+@dataclass(frozen=True)
+class Setting:
+    """How a run of a program is set up."""
+
+    parallelism: int = 2
+    backend: str = "hashmap"
+    restore_from: str | None = None  #: the path of a savepoint; None: from its own latest checkpoint, if there is any
+    claim: bool = False
+
+
+def straight_through(
+    name: str, folder: str | Path, *, target: str = "in-process", parallelism: int = 2, backend: str = "hashmap"
+) -> None:
     """Run the program to its end."""
-    _environment(name, folder, target, parallelism).execute(name)
+    _environment(name, folder, target, Setting(parallelism, backend)).execute(name)
 
 
 def killed_and_recovered(
@@ -106,44 +124,129 @@ def stopped_and_resumed(
     parallelisms: tuple[int, int] = (2, 3),
 ) -> bool:  # fmt: skip
     """Cancel the job at a step of an epoch and continue it with another parallelism; whether it was still running."""
-    first, second = parallelisms
-    started = threading.Event()
-    clients: list[Any] = []
+    first, second = map(Setting, parallelisms)
 
-    def stop(step: str, epoch: int) -> None:
+    def stop(client: JobClient, step: str, epoch: int) -> None:
         if (step, epoch) == stop_at:
-            started.wait()
-            clients[0].cancel()
+            client.cancel()
 
-    with _hook(stop):
-        clients.append(_environment(name, folder, target, first).execute_async(name))
-        started.set()
-        try:
-            clients[0].get_job_execution_result().result()
-            return False
-        except JobCancelledError:
-            pass
+    try:
+        _run_with(stop, name, folder, target, first)
+        return False
+    except JobCancelledError:
+        pass
     _environment(name, folder, target, second).execute(name)
     return True
+
+
+def stopped_with_savepoint_and_restored(
+    name: str, folder: str | Path, *, first: Setting, second: Setting, target: str = "in-process",
+    at: tuple[str, int] = ("ran", 3), native: bool = False,
+) -> Path:  # fmt: skip
+    """Stop the job with a savepoint at a step of an epoch, and begin another job with it; where the savepoint is."""
+    savepoints: list[CompletableFuture[str]] = []
+
+    def stop(client: JobClient, step: str, epoch: int) -> None:
+        if (step, epoch) == at:
+            savepoints.append(client.stop_with_savepoint(False, str(Path(folder, "savepoints")), _FORMATS[native]))
+
+    _run_with(stop, name, folder, target, first)
+    path = savepoints[0].result()
+    assert output(folder) != golden(name), "the savepoint was not in the middle"
+    _environment(name, folder, target, replace(second, restore_from=path)).execute(name)
+    return Path(path)
+
+
+def savepoint_beside(
+    name: str, folder: str | Path, *, setting: Setting, target: str = "in-process",
+    at: tuple[str, int] = ("completed", 2), native: bool = False,
+) -> Path:  # fmt: skip
+    """Take a savepoint while the job goes on to its end; where the savepoint is."""
+    savepoints: list[CompletableFuture[str]] = []
+
+    def take(client: JobClient, step: str, epoch: int) -> None:
+        if (step, epoch) == at:
+            savepoints.append(client.trigger_savepoint(str(Path(folder, "savepoints")), _FORMATS[native]))
+        if step == "committed":
+            Path(folder, "out").mkdir(parents=True, exist_ok=True)
+            shutil.copytree(Path(folder, "out"), Path(folder, "written", str(epoch)))
+
+    _run_with(take, name, folder, target, setting)
+    return Path(savepoints[0].result())
+
+
+def begun_with_savepoint(
+    name: str, folder: str | Path, path: Path, *, setting: Setting, target: str = "in-process"
+) -> None:
+    """Begin another job with a savepoint that was taken beside, when nothing was written but what was then."""
+    epoch = decode_manifest((path / "_metadata").read_bytes(), str(path)).checkpoint_id
+    shutil.rmtree(Path(folder, "out"))
+    shutil.copytree(Path(folder, "written", str(epoch)), Path(folder, "out"))
+    assert output(folder) != golden(name), "the savepoint was not in the middle"
+    _environment(name, folder, target, replace(setting, restore_from=str(path))).execute(name)
+
+
+def rescaled(
+    name: str, folder: str | Path, *, target: str = "in-process", parallelisms: Sequence[int] = (2, 4, 1, 3),
+    backend: str = "hashmap",
+) -> None:  # fmt: skip
+    """Change the parallelism of the job while it runs, once in each of the first epochs."""
+    first, *others = parallelisms
+    answers: list[CompletableFuture[None]] = []
+
+    def rescale(client: JobClient, step: str, epoch: int) -> None:
+        if step == "planned" and epoch <= len(others):
+            answers.append(client.rescale(others[epoch - 1]))
+
+    _run_with(rescale, name, folder, target, Setting(first, backend))
+    assert len(answers) == len(others)
+    for answer in answers:
+        answer.result()
 
 
 # --- inside ----------------------------------------------------------------------------------------------------------
 
 
-def _environment(name: str, folder: str | Path, target: str, parallelism: int) -> StreamExecutionEnvironment:
+_FORMATS = {False: SavepointFormatType.CANONICAL, True: SavepointFormatType.NATIVE}
+
+
+def _environment(name: str, folder: str | Path, target: str, setting: Setting) -> StreamExecutionEnvironment:
     configuration = Configuration()
     for key, value in {
         "execution.target": target,
         "execution.checkpointing.dir": str(Path(folder, "checkpoints")),
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-        "execution.state-recovery.from-latest": "true",
+        "execution.state-recovery.claim-mode": "CLAIM" if setting.claim else "NO_CLAIM",
         "flott.progress": "off",
         "flott.storage.sync": "false",
+        "io.tmp.dirs": str(Path(folder, "local")),
+        "state.backend.type": setting.backend,
     }.items():
         configuration.set_string(key, value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
+    if setting.restore_from is None:
+        configuration.set_string("execution.state-recovery.from-latest", "true")
+    else:
+        configuration.set_string("execution.state-recovery.path", setting.restore_from)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(setting.parallelism)
     importlib.import_module(f"tests.programs.{name}").build(env, str(folder))
     return env
+
+
+def _run_with(
+    act: Callable[[JobClient, str, int], None], name: str, folder: str | Path, target: str, setting: Setting
+) -> None:
+    """Run to the end, with somebody who does something to the job at certain steps of certain epochs."""
+    started = threading.Event()
+    clients: list[JobClient] = []
+
+    def on_step(step: str, epoch: int) -> None:
+        started.wait()
+        act(clients[0], step, epoch)
+
+    with _hook(on_step):
+        clients.append(_environment(name, folder, target, setting).execute_async(name))
+        started.set()
+        clients[0].get_job_execution_result().result()
 
 
 class _hook:

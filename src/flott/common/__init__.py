@@ -14,6 +14,7 @@ from flott.common._accumulators import (
     Maximum,
     Minimum,
 )
+from flott.common._savepoint_format import SavepointFormatType
 from flott.common.completable_future import CompletableFuture
 from flott.common.config_options import ConfigOption, ConfigOptions
 from flott.common.configuration import Configuration
@@ -68,6 +69,7 @@ __all__ = [
     "RestartStrategyConfiguration",
     "Row",
     "RowKind",
+    "SavepointFormatType",
     "SerializationSchema",
     "SimpleStringSchema",
     "Time",

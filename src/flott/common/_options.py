@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
+import re
 from typing import Any, TypeVar
 
 from flott.common.config_options import ConfigOption, ConfigOptions
@@ -86,6 +88,24 @@ CHECKPOINT_INTERVAL = (
     _key("execution.checkpointing.interval").duration_type().no_default_value().at_least(1)
     .with_description("How long an epoch takes at most (an epoch is a checkpoint); see flott.epoch.target-duration.")
 )  # fmt: skip
+CHECKPOINT_MIN_PAUSE = (
+    _key("execution.checkpointing.min-pause").duration_type().default_value(0).at_least(0)
+    .with_description("The shortest time between the end of an epoch (which is a checkpoint) and the start of another.")
+)  # fmt: skip
+CHECKPOINT_TIMEOUT = (
+    _key("execution.checkpointing.timeout").duration_type().default_value(10 * _MINUTE).at_least(10)
+    .with_description(
+        "How long an epoch may take. One that takes longer is cancelled and counts as a failed checkpoint; it is tried"
+        " again with less input. Not in BATCH mode, which takes no checkpoints."
+    )
+)  # fmt: skip
+TOLERABLE_FAILED_CHECKPOINTS = (
+    _key("execution.checkpointing.tolerable-failed-checkpoints").int_type().default_value(0).at_least(0)
+    .with_description(
+        "How many checkpoints may fail in a row, because storage fails or an epoch takes too long, before it counts as"
+        " a failure of the job that the restart strategy answers. Until then the epoch is tried again at once."
+    )
+)  # fmt: skip
 CHECKPOINTS_RETAINED = (
     _key("execution.checkpointing.num-retained").int_type().default_value(1).at_least(1)
     .with_fallback_keys("state.checkpoints.num-retained")
@@ -95,12 +115,32 @@ CHECKPOINT_RETENTION = (
     _key("execution.checkpointing.externalized-checkpoint-retention")
     .enum_type(("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"))
     .default_value("DELETE_ON_CANCELLATION")
-    .with_description("What becomes of the last checkpoints when the job is cancelled.")
+    .with_description(
+        "What becomes of the last checkpoints when the job ends. They are deleted when it finishes, and kept when it"
+        " fails (unless NO_EXTERNALIZED_CHECKPOINTS); when it is cancelled they are kept with RETAIN_ON_CANCELLATION."
+    )
 )  # fmt: skip
 RECOVERY_PATH = (
     _key("execution.state-recovery.path").string_type().no_default_value()
     .with_fallback_keys("execution.savepoint.path")
-    .with_description("The checkpoint the job starts from: the path of its chk-<n> folder.")
+    .with_description("The savepoint or checkpoint the job starts from: the path of its folder.")
+)  # fmt: skip
+RECOVERY_CLAIM_MODE = (
+    _key("execution.state-recovery.claim-mode").enum_type(("NO_CLAIM", "CLAIM", "LEGACY")).default_value("NO_CLAIM")
+    .with_fallback_keys("execution.savepoint-restore-mode")
+    .with_description(
+        "Whose the savepoint or checkpoint is that the job starts from. NO_CLAIM: its files are copied first, and it"
+        " may be deleted as soon as the job runs. CLAIM: the job uses the files where they are and deletes them when it"
+        " does not need them any more. LEGACY, which Flink has given up, is refused."
+    )
+)  # fmt: skip
+IGNORE_UNCLAIMED_STATE = (
+    _key("execution.state-recovery.ignore-unclaimed-state").boolean_type().default_value(False)
+    .with_fallback_keys("execution.savepoint.ignore-unclaimed-state")
+    .with_description(
+        "Whether the job may start from a savepoint or checkpoint that holds state of operators the program does not"
+        " have: that state is left behind (in Flink's command line: allowNonRestoredState)."
+    )
 )  # fmt: skip
 RECOVER_FROM_LATEST = (
     _key("execution.state-recovery.from-latest").boolean_type().default_value(False)
@@ -109,11 +149,29 @@ RECOVER_FROM_LATEST = (
 SAVEPOINT_DIR = (
     _key("execution.checkpointing.savepoint-dir").string_type().no_default_value()
     .with_fallback_keys("state.savepoints.dir")
-    .with_description("The directory for savepoints whose request names none (this version takes no savepoints).")
+    .with_description("The directory for savepoints whose request names none.")
 )  # fmt: skip
 STATE_BACKEND = (
-    _key("state.backend.type").enum_type(("hashmap",)).default_value("hashmap").with_fallback_keys("state.backend")
-    .with_description("Where tasks keep their state while they run.")
+    _key("state.backend.type").enum_type(("hashmap", "rocksdb")).default_value("hashmap")
+    .with_fallback_keys("state.backend")
+    .with_description(
+        "Where tasks keep their state while they run: hashmap, in memory, or rocksdb, in a database on the local disk,"
+        " for state larger than memory. Checkpoints and savepoints are the same for both."
+    )
+)  # fmt: skip
+MANAGED_MEMORY = (
+    _key("taskmanager.memory.managed.size").memory_type().default_value(512 * _MEGABYTE).at_least(_MEGABYTE)
+    .with_description(
+        "The memory that the state of all tasks of an executor may take with the rocksdb backend, in the database and"
+        " as Python objects; each task that can run at the same time gets an equal part."
+    )
+)  # fmt: skip
+LOCAL_DIR = (
+    _key("state.backend.rocksdb.localdir").string_type().no_default_value().with_fallback_keys("io.tmp.dirs")
+    .with_description(
+        "The directory on each executor's local disk for databases of the rocksdb backend; of several, separated by"
+        " commas, the first. Unset: the system's temporary directory."
+    )
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------------------ restart
@@ -176,6 +234,55 @@ FAILURE_RATE_DELAY = (
     .with_description("The pause before every restart.")
 )  # fmt: skip
 
+# ---------------------------------------------------------------------------------------------------------- rescaling
+
+SCHEDULER = (
+    _key("jobmanager.scheduler").enum_type(("default", "adaptive")).default_value("default")
+    .with_description(
+        "Whether the job keeps its parallelism (default) or follows backlog and busy time, between two epochs and"
+        " without a restart (adaptive)."
+    )
+)  # fmt: skip
+ADAPTIVE_COOLDOWN = (
+    _key("jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling").duration_type().default_value(30 * _SECOND)
+    .with_fallback_keys("jobmanager.adaptive-scheduler.scaling-interval.min")
+    .with_description("How long the adaptive scheduler leaves a parallelism alone after it was changed.")
+)  # fmt: skip
+ADAPTIVE_MIN_PARALLELISM = (
+    _key("flott.adaptive.min-parallelism").int_type().default_value(1).at_least(1)
+    .with_fallback_keys("job.autoscaler.vertex.min-parallelism")
+    .with_description("The lowest parallelism the adaptive scheduler chooses.")
+)  # fmt: skip
+ADAPTIVE_MAX_PARALLELISM = (
+    _key("flott.adaptive.max-parallelism").int_type().no_default_value().at_least(1)
+    .with_fallback_keys("job.autoscaler.vertex.max-parallelism")
+    .with_description(
+        "The highest parallelism the adaptive scheduler chooses; unset: the number of cores Spark has. It never exceeds"
+        " those."
+    )
+)  # fmt: skip
+ADAPTIVE_BUSY_HIGH = (
+    _key("flott.adaptive.utilization.max").double_type().default_value(0.6)
+    .with_fallback_keys("job.autoscaler.utilization.max")
+    .with_description(
+        "The share of the time that tasks are at work above which a job with a backlog gets more parallelism."
+    )
+)  # fmt: skip
+ADAPTIVE_BUSY_LOW = (
+    _key("flott.adaptive.utilization.min").double_type().default_value(0.3)
+    .with_fallback_keys("job.autoscaler.utilization.min")
+    .with_description("The share below which a job without a backlog gets less.")
+)  # fmt: skip
+ADAPTIVE_UP_EPOCHS = (
+    _key("flott.adaptive.scale-up.epochs").int_type().default_value(3).at_least(1)
+    .with_description("How many epochs in a row must ask for more parallelism.")
+)  # fmt: skip
+ADAPTIVE_DOWN_INTERVAL = (
+    _key("flott.adaptive.scale-down.interval").duration_type().default_value(_MINUTE)
+    .with_fallback_keys("job.autoscaler.scale-down.interval")
+    .with_description("For how long all epochs must ask for less.")
+)  # fmt: skip
+
 # -------------------------------------------------------------------------------------------------------- Flott's own
 
 EPOCH_TARGET_DURATION = (
@@ -233,12 +340,11 @@ _WITHOUT_EFFECT = (
     "pipeline.serialization-config", "pipeline.cached-files", "pipeline.watermark-alignment.", "metrics.", "task.",
     "taskmanager.", "jobmanager.", "resourcemanager.", "cluster.", "slot.", "slotmanager.", "rest.", "web.", "env.",
     "client.", "classloader.", "security.", "high-availability", "heartbeat.", "akka.", "pekko.", "blob.", "fs.",
-    "io.tmp.dirs", "state.backend.rocksdb.", "state.backend.incremental", "state.backend.local-recovery",
+    "state.backend.rocksdb.", "state.backend.incremental", "state.backend.local-recovery",
     "state.backend.changelog.", "execution.checkpointing.snapshot-compression", "execution.checkpointing.local-backup.",
     "yarn.", "kubernetes.", "execution.buffer-timeout", "execution.checkpointing.unaligned",
-    "execution.checkpointing.timeout", "execution.checkpointing.mode", "execution.checkpointing.min-pause",
+    "execution.checkpointing.mode",
     "execution.checkpointing.incremental", "execution.checkpointing.max-concurrent-checkpoints",
-    "execution.checkpointing.tolerable-failed-checkpoints",
 )  # fmt: skip
 
 _porting = logging.getLogger("flott.porting")
@@ -264,6 +370,18 @@ def needs_shared_storage(configuration: Configuration) -> bool:
     """Whether tasks run on other machines, so that state must be where all of them can reach it."""
     local = configuration.get_string("spark.master", "local[*]").startswith("local")
     return read(configuration, TARGET) == "spark" and not local
+
+
+def slots_per_executor(configuration: Configuration) -> int:
+    """How many tasks run at the same time in one executor."""
+    if read(configuration, TARGET) != "spark":
+        return 1
+    master = configuration.get_string("spark.master", "local[*]")
+    if found := re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master):
+        return int(found[1] or 1) if found[1] != "*" else os.cpu_count() or 1
+    if found := re.fullmatch(r"local-cluster\[\d+,(\d+),\d+\]", master.replace(" ", "")):
+        return int(found[1])
+    return int(configuration.get_string("spark.executor.cores", "1"))
 
 
 def _suggestion(key: str) -> str:

@@ -10,7 +10,14 @@ from __future__ import annotations
 import logging
 from typing import Any, TypeVar
 
-from flott.common._options import ALL_OPTIONS, CHECKPOINT_INTERVAL, CHECKPOINT_RETENTION
+from flott.common._options import (
+    ALL_OPTIONS,
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_MIN_PAUSE,
+    CHECKPOINT_RETENTION,
+    CHECKPOINT_TIMEOUT,
+    TOLERABLE_FAILED_CHECKPOINTS,
+)
 from flott.common.config_options import ConfigOption, ConfigOptions
 from flott.common.configuration import Configuration
 from flott.common.time import Duration
@@ -28,21 +35,9 @@ _MODE = (
     _key("execution.checkpointing.mode").enum_type(("EXACTLY_ONCE", "AT_LEAST_ONCE")).default_value("EXACTLY_ONCE")
     .with_description("checkpoints lie between epochs and are exactly-once at no extra cost")
 )  # fmt: skip
-_TIMEOUT = (
-    _key("execution.checkpointing.timeout").duration_type().default_value(600_000).at_least(10)
-    .with_description("a checkpoint is the end of an epoch, and fails with it or not at all")
-)  # fmt: skip
-_MIN_PAUSE = (
-    _key("execution.checkpointing.min-pause").duration_type().default_value(0).at_least(0)
-    .with_description("checkpoints never overlap with processing; set the checkpoint interval instead")
-)  # fmt: skip
 _MAX_CONCURRENT = (
     _key("execution.checkpointing.max-concurrent-checkpoints").int_type().default_value(1).at_least(1)
     .with_description("epochs end one after the other, so there is one checkpoint at a time")
-)  # fmt: skip
-_TOLERABLE_FAILURES = (
-    _key("execution.checkpointing.tolerable-failed-checkpoints").int_type().default_value(0).at_least(0)
-    .with_description("a checkpoint that fails is a failed epoch, which the restart strategy answers")
 )  # fmt: skip
 _UNALIGNED = (
     _key("execution.checkpointing.unaligned.enabled").boolean_type().default_value(False)
@@ -95,19 +90,19 @@ class CheckpointConfig:
 
     def get_checkpoint_timeout(self) -> int:
         """In milliseconds."""
-        return self._read(_TIMEOUT)
+        return self._read(CHECKPOINT_TIMEOUT)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """In milliseconds."""
-        return self._write(_TIMEOUT, Duration.of_millis(checkpoint_timeout))
+        """How long an epoch, which is a checkpoint, may take, in milliseconds."""
+        return self._write(CHECKPOINT_TIMEOUT, Duration.of_millis(checkpoint_timeout))
 
     def get_min_pause_between_checkpoints(self) -> int:
         """In milliseconds."""
-        return self._read(_MIN_PAUSE)
+        return self._read(CHECKPOINT_MIN_PAUSE)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """In milliseconds."""
-        return self._write(_MIN_PAUSE, Duration.of_millis(min_pause_between_checkpoints))
+        """The shortest time between the end of an epoch and the start of the next, in milliseconds."""
+        return self._write(CHECKPOINT_MIN_PAUSE, Duration.of_millis(min_pause_between_checkpoints))
 
     def get_max_concurrent_checkpoints(self) -> int:
         return self._read(_MAX_CONCURRENT)
@@ -124,10 +119,11 @@ class CheckpointConfig:
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        return self._read(_TOLERABLE_FAILURES)
+        return self._read(TOLERABLE_FAILED_CHECKPOINTS)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        return self._write(_TOLERABLE_FAILURES, tolerable_checkpoint_failure_number)
+        """How many checkpoints in a row may fail before that is a failure of the job."""
+        return self._write(TOLERABLE_FAILED_CHECKPOINTS, tolerable_checkpoint_failure_number)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention

@@ -40,7 +40,7 @@ class PredefinedOptions(Enum):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """State in a RocksDB on the local disks of the executors. The runtime says whether it can do that yet.
+    """State in a RocksDB on the local disks of the executors, for state larger than memory. Needs ``flott[rocksdb]``.
 
     >>> backend = EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True)
     >>> backend.is_incremental_checkpoints_enabled()

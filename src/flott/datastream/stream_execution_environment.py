@@ -32,7 +32,7 @@ from flott.datastream.connectors.file_system._source import FileSource
 from flott.datastream.execution_mode import RuntimeExecutionMode
 from flott.datastream.functions._legacy import SourceFunction
 from flott.datastream.slot_sharing_group import SlotSharingGroup
-from flott.datastream.state_backend import HashMapStateBackend, StateBackend
+from flott.datastream.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
 from flott.errors import ProgramError
 from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
@@ -199,14 +199,21 @@ class StreamExecutionEnvironment(IgnoredSettings):
         return options.read(self._configuration, options.SAVEPOINT_DIR)
 
     def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
-        """Where tasks keep state while they run. PyFlink 1.x; this release knows ``HashMapStateBackend`` only."""
-        if not isinstance(state_backend, HashMapStateBackend):
-            raise ProgramError(
-                f"set_state_backend() found {state_backend!r}; this release of Flott keeps working state in memory"
-                " only. Use HashMapStateBackend(), or leave the call out."
-            )
+        """Where tasks keep state while they run, in memory or in RocksDB. PyFlink 1.x; the same as the option
+        ``state.backend.type``."""
+        match state_backend:
+            case HashMapStateBackend():
+                self._configuration.set(options.STATE_BACKEND, "hashmap")
+            case EmbeddedRocksDBStateBackend():
+                self._configuration.set(options.STATE_BACKEND, "rocksdb")
+                if paths := state_backend.get_db_storage_paths():
+                    self._configuration.set(options.LOCAL_DIR, ",".join(paths))
+            case _:
+                raise ProgramError(
+                    f"set_state_backend() takes a HashMapStateBackend() or an EmbeddedRocksDBStateBackend(), found"
+                    f" {state_backend!r}."
+                )
         self._state_backend = state_backend
-        self._configuration.set(options.STATE_BACKEND, "hashmap")
         return self
 
     def get_state_backend(self) -> StateBackend:

@@ -25,6 +25,7 @@ class StreamNode:
     spec: OperatorSpec
     parallelism: int
     max_parallelism: int
+    fixed_parallelism: bool = False  #: said for this operator, or by its source: it does not follow the job's
     keys: tuple[KeySpec | None, ...] = ()
     output_type: TypeInformation | None = None
     side_types: tuple[tuple[str, TypeInformation], ...] = ()  #: of the side outputs, by tag, where one is declared
@@ -57,6 +58,7 @@ class StreamEdge:
     input_index: int  #: which input of the target (0, or 1 for the second of two)
     partitioning: Partitioning
     side_tag: str | None = None  #: carries the side output with this tag instead of the main output
+    asked: bool = True  #: whether the program asked for the partitioning; if not, it follows from the parallelism
 
     def __str__(self) -> str:
         tag = f" [{self.side_tag}]" if self.side_tag else ""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flott.errors import ProgramError
-from flott.graph.partitioning import Forward, Hash, Partitioning, Rebalance
+from flott.graph.connection import connect
+from flott.graph.partitioning import Partitioning
 from flott.graph.specs import SourceSpec
-from flott.graph.stream_graph import NodeId, StreamEdge, StreamGraph, StreamNode
+from flott.graph.stream_graph import NodeId, StreamGraph, StreamNode
 from flott.graph.transformations import (
     DEFAULT_SLOT_SHARING_GROUP,
     Operation,
@@ -64,7 +65,7 @@ def translate(program: Program, defaults: Defaults) -> StreamGraph:
     )
     by_id = {node.id: node for node in nodes}
     edges = tuple(
-        _edge(by_id[NodeId(up.node)], by_id[NodeId(t.id)], index, up)
+        connect(by_id[NodeId(up.node)], by_id[NodeId(t.id)], index, up.partitioning, up.side_tag)
         for t in steps
         if isinstance(t.step, Operation)
         for index, source in enumerate(t.inputs)
@@ -141,7 +142,8 @@ def _node(
     t: Transformation, operation: Operation, group: str, side_types: Mapping[str, TypeInformation], defaults: Defaults
 ) -> StreamNode:
     max_parallelism = t.max_parallelism or defaults.max_parallelism
-    parallelism = t.parallelism or _preferred_parallelism(operation) or min(defaults.parallelism, max_parallelism)
+    own_parallelism = t.parallelism or _preferred_parallelism(operation)
+    parallelism = own_parallelism or min(defaults.parallelism, max_parallelism)
     if parallelism > max_parallelism:
         raise ProgramError(
             f"Operator {t.name!r} ({t.source_line}) has parallelism {parallelism}, above its maximum of"
@@ -154,6 +156,7 @@ def _node(
         spec=operation.spec,
         parallelism=parallelism,
         max_parallelism=max_parallelism,
+        fixed_parallelism=own_parallelism is not None,
         keys=operation.keys,
         output_type=operation.output_type,
         side_types=tuple(side_types.items()),
@@ -168,34 +171,6 @@ def _node(
 
 def _preferred_parallelism(operation: Operation) -> int | None:
     return operation.spec.source.preferred_parallelism if isinstance(operation.spec, SourceSpec) else None
-
-
-def _edge(source: StreamNode, target: StreamNode, index: int, up: _Upstream) -> StreamEdge:
-    partitioning = up.partitioning
-    if partitioning is None:
-        partitioning = Forward() if source.parallelism == target.parallelism else Rebalance()
-    if isinstance(partitioning, Forward) and source.parallelism != target.parallelism:
-        raise ProgramError(
-            f"{partitioning.asked_by} between {source.name!r} (parallelism {source.parallelism}) and {target.name!r}"
-            f" (parallelism {target.parallelism}; {target.source_line}) needs equal parallelism. Set the same"
-            f" parallelism on both, or use {'key_by()' if _in_place(target, index) else 'rebalance() or rescale()'}."
-        )
-    if _is_keyed(target, index) and not (isinstance(partitioning, Hash) or _in_place(target, index)):
-        raise ProgramError(
-            f"Operator {target.name!r} ({target.source_line}) is keyed, but its input was redistributed by"
-            f" {partitioning.label} after key_by(). Call key_by() last."
-        )
-    return StreamEdge(source.id, target.id, index, partitioning, up.side_tag)
-
-
-def _is_keyed(target: StreamNode, index: int) -> bool:
-    return bool(target.keys) and target.keys[index] is not None
-
-
-def _in_place(target: StreamNode, index: int) -> bool:
-    """Whether an input is keyed without being moved."""
-    key = target.keys[index] if target.keys else None
-    return key is not None and key.in_place
 
 
 def _is_batch(nodes: tuple[StreamNode, ...], defaults: Defaults) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -20,6 +20,7 @@ from flott.runtime.clock import Clock
 from flott.runtime.epoch.runner import TaskProgress
 from flott.runtime.jobmanager import ledger
 from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.jobmanager.rescaling import ParallelismChange
 
 #: The rate shown is over this many seconds.
 RATE_WINDOW_SECONDS = 5.0
@@ -89,7 +90,7 @@ class _Totals(JobListener):
         age = max(0.0, (self.clock.now_ms() - last.completed_at_ms) / 1000)
         parts = [
             self.name,
-            f"epoch {last.epoch} ({last.total_ms:,.0f} ms)",
+            f"epoch {last.epoch} ({last.total_ms:,.0f} ms) x{last.parallelism}",
             f"{self.rate():,.0f} records/s",
             f"{self.records:,} in, {self.written:,} out",
             f"watermark {watermark_text(last)}",
@@ -151,6 +152,10 @@ class LogDisplay(_Totals):
             self._shown = self.clock.monotonic()
             self._say(self.line())
 
+    def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
+        if self._every is not None:
+            self._say(f"{self.name}: {rescale_text(epoch, changes)}")
+
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
         self.restarts += 1
         self._say(f"{self.name}: restart {self.restarts} in {delay_ms} ms, because an epoch failed:\n{_indent(card)}")
@@ -194,6 +199,9 @@ class LiveDisplay(_Totals):
     def on_epoch(self, statistics: EpochStatistics) -> None:
         self.add(statistics)
 
+    def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
+        self._console.print(Text(rescale_text(epoch, changes), style="green"))
+
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
         self.restarts += 1
         self._console.print(Text(f"Restart {self.restarts} in {delay_ms} ms, because an epoch failed:", style="yellow"))
@@ -201,6 +209,15 @@ class LiveDisplay(_Totals):
 
     def _render(self) -> Text:
         return Text(self.line(), style="cyan", overflow="ellipsis", no_wrap=True)
+
+
+def rescale_text(epoch: int, changes: Sequence[ParallelismChange]) -> str:
+    """A change of parallelism for people: once for all operators that changed alike."""
+    alike: dict[tuple[int, int], list[str]] = {}
+    for change in changes:
+        alike.setdefault((change.before, change.after), []).append(change.operator)
+    parts = [f"{before} -> {after} ({', '.join(names)})" for (before, after), names in alike.items()]
+    return f"Parallelism from epoch {epoch} on: {'; '.join(parts)}"
 
 
 def watermark_text(statistics: EpochStatistics) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
-import os
 import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flott.common import _options as options
+from flott.common._savepoint_format import SavepointFormatType
 from flott.common._watermark_report import WatermarkReport
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
@@ -22,24 +21,37 @@ from flott.common.job_client import JobClient
 from flott.common.job_execution_result import JobExecutionResult
 from flott.common.job_id import JobID
 from flott.common.job_status import JobStatus
-from flott.errors import ConfigurationError, FlottError, JobCancelledError, JobFailedError, ProgramError
+from flott.errors import ConfigurationError, FlottError, JobCancelledError, JobFailedError, SavepointError
 from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
-from flott.graph.operator_ids import OperatorId
 from flott.graph.stream_graph import StreamGraph
-from flott.runtime.checkpoint.manifest import OperatorSnapshot
-from flott.runtime.checkpoint.store import CheckpointStore, latest_job, open_checkpoint
+from flott.runtime.checkpoint.pins import read_pins
+from flott.runtime.checkpoint.restoring import (
+    ClaimMode,
+    Snapshot,
+    begin_with,
+    open_snapshot,
+    read_claim,
+    settle_claim,
+    withdraw_claim,
+)
+from flott.runtime.checkpoint.retention import outlive
+from flott.runtime.checkpoint.store import CheckpointStore, latest_job
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.console import listener_of
-from flott.runtime.epoch.image import TaskSettings, make_image
+from flott.runtime.epoch.image import TaskSettings
 from flott.runtime.epoch.local_runner import LocalRunner
-from flott.runtime.epoch.redistribute import redistribute
 from flott.runtime.epoch.runner import EpochRunner
-from flott.runtime.jobmanager.job_master import JobMaster, Origin
+from flott.runtime.jobmanager.deployment import Deployment
+from flott.runtime.jobmanager.job_master import JobMaster
 from flott.runtime.jobmanager.listener import JobListener
+from flott.runtime.jobmanager.rescaling import RescaleRequest
+from flott.runtime.jobmanager.restored_state import restorable
+from flott.runtime.jobmanager.savepoints import After, SavepointRequest
 from flott.runtime.jobmanager.time_report import explain
 from flott.runtime.python_files import archives_of, make_importable
-from flott.runtime.storage import LocalStorage
+from flott.runtime.state.backend import BackendSettings
+from flott.runtime.storage import LocalStorage, local_path
 
 log = logging.getLogger("flott.job")
 
@@ -76,22 +88,26 @@ class Executor:
         try:
             place.store.claim(job_graph.name)
             run_id = uuid.uuid4().hex[:8]
-            image = make_image(job_graph, run_id, place.job_id, place.store.storage, _task_settings(configuration))
             runner = self._runner(configuration)
-            runner.install(image)
             master = JobMaster(
-                graph=job_graph,
+                deployment=Deployment(
+                    graph,
+                    runner,
+                    run_id=run_id,
+                    job_id=place.job_id,
+                    storage=place.store.storage,
+                    settings=_task_settings(configuration),
+                ),
                 job_id=place.job_id,
                 configuration=configuration,
-                runner=runner,
                 store=place.store,
                 clock=self._clock,
                 run_id=run_id,
-                origin=place.origin,
                 listeners=[listener_of(configuration, job_graph, self._clock), *extra_listeners],
             )
             if step_hook is not None:
                 master.on_step = step_hook
+            place.begin(job_graph.name)
         except BaseException:
             place.abandon()
             raise
@@ -103,10 +119,10 @@ class Executor:
             make_importable(python_files)
             return LocalRunner()
         from flott.runtime.spark.runner import SparkRunner
-        from flott.runtime.spark.session import send_python_files, spark_context
+        from flott.runtime.spark.session import log_file_in, send_python_files, spark_context
 
         settings = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
-        log_file = _log_folder(configuration) / f"spark-{os.getpid()}.log"
+        log_file = log_file_in(options.read(configuration, options.LOG_DIR))
         context = spark_context(settings, log_file)
         send_python_files(context, python_files)
         return SparkRunner(context, log_file)
@@ -121,27 +137,48 @@ class JobPlace:
 
     job_id: str
     store: CheckpointStore
-    origin: Origin
-    temporary: bool  #: nobody asked to keep anything
+    temporary: bool = False  #: nobody asked to keep anything
+    snapshot: Snapshot | None = None  #: what a new job begins with
+    claim_mode: ClaimMode = ClaimMode.NO_CLAIM
+
+    def begin(self, job_name: str) -> None:
+        """Make what the job is to begin with its own."""
+        if self.snapshot is not None:
+            begin_with(self.snapshot, self.store, job_name, self.claim_mode)
 
     def abandon(self) -> None:
         """The job never started."""
         with suppress(FlottError):  # whatever made the job fail to start may also be in the way here
-            self.store.abandon()
+            if self.snapshot is not None and self.store.is_claimed:  # so what is in the directory is of this attempt
+                withdraw_claim(self.store.storage)
+                self.store.delete_everything()
+            else:
+                self.store.abandon()
         self.store.release()
         if self.temporary:
             shutil.rmtree(self.store.storage.root, ignore_errors=True)
+
+    def close(self, keep: bool) -> None:
+        """The job has ended: keep its checkpoints, or delete them and what it has taken over."""
+        try:
+            if not keep:
+                self._settle_claim()
+                self.store.delete_everything()
+            self.store.release()
+        except FlottError as error:
+            log.warning("The job's checkpoint directory could not be deleted: %s", error)
+
+    def _settle_claim(self) -> None:
+        storage = self.store.storage
+        claim = read_claim(storage)
+        if claim is not None and not claim.is_needed((), read_pins(storage)):
+            settle_claim(claim, storage)
 
 
 def _choose_place(configuration: Configuration, graph: JobGraph) -> JobPlace:
     directory = options.read(configuration, options.CHECKPOINT_DIR)
     sync = options.read(configuration, options.STORAGE_SYNC)
     job_id = uuid.uuid4().hex
-    origin = Origin()
-    if path := options.read(configuration, options.RECOVERY_PATH):
-        storage, manifest = open_checkpoint(_local(path), sync)
-        origin = Origin(manifest, storage.root)
-        _check_restored(manifest.operators, graph)
     if directory is None:
         _refuse_unshared(configuration)
         if options.read(configuration, options.RECOVER_FROM_LATEST):
@@ -149,33 +186,42 @@ def _choose_place(configuration: Configuration, graph: JobGraph) -> JobPlace:
                 "execution.state-recovery.from-latest needs to know where: set execution.checkpointing.dir to the"
                 " directory of the earlier run."
             )
+        beginning = _beginning(configuration, graph)
         root = tempfile.mkdtemp(prefix="flott-job-")
         # Lost with this process anyway, so there is no point in waiting for the disk.
-        return JobPlace(job_id, CheckpointStore(LocalStorage(root, sync=False)), origin, temporary=True)
-    directory = _local(directory)
+        return JobPlace(job_id, CheckpointStore(LocalStorage(root, sync=False)), True, *beginning)
+    directory = local_path(directory)
     if options.read(configuration, options.RECOVER_FROM_LATEST):
         found = latest_job(directory, graph.name, sync)
         if found is not None:
             store = CheckpointStore(found)
-            completed = store.completed()
-            if completed:
-                _check_restored(completed[-1].operators, graph)
-                origin = Origin()
-            return JobPlace(Path(found.root).name, store, origin, temporary=False)
+            if completed := store.completed():
+                ignore = options.read(configuration, options.IGNORE_UNCLAIMED_STATE)
+                restorable(completed[-1], graph, found, ignore_unclaimed=ignore)
+                # What the job was started from once may be gone by now: it does not need it any more.
+                return JobPlace(Path(found.root).name, store)
+            return JobPlace(Path(found.root).name, store, False, *_beginning(configuration, graph))
     root = str(Path(directory, job_id).resolve())
-    return JobPlace(job_id, CheckpointStore(LocalStorage(root, sync)), origin, temporary=False)
+    store = CheckpointStore(LocalStorage(root, sync))
+    return JobPlace(job_id, store, False, *_beginning(configuration, graph))
 
 
-def _local(path: str) -> str:
-    """A local path from a path or a file: URI."""
-    if path.startswith("file:"):
-        return "/" + path.removeprefix("file:").lstrip("/")
-    if "://" in path:
+def _beginning(configuration: Configuration, graph: JobGraph) -> tuple[Snapshot | None, ClaimMode]:
+    """The savepoint or checkpoint that a new job begins with, and what becomes of that."""
+    mode = options.read(configuration, options.RECOVERY_CLAIM_MODE)
+    if mode == "LEGACY":
         raise ConfigurationError(
-            f"{path} is not a local path. This version of Flott keeps checkpoints in file systems that are mounted on"
-            " the driver and on all executors."
+            "execution.state-recovery.claim-mode LEGACY left it open whose files they are, and Flink has given it up."
+            " Set NO_CLAIM to leave the savepoint alone, or CLAIM to let the job delete it when it is not needed."
         )
-    return path
+    path = options.read(configuration, options.RECOVERY_PATH)
+    if not path:
+        return None, ClaimMode(mode)
+    sync = options.read(configuration, options.STORAGE_SYNC)
+    snapshot = open_snapshot(local_path(path), sync)
+    ignore = options.read(configuration, options.IGNORE_UNCLAIMED_STATE)
+    manifest = restorable(snapshot.manifest, graph, LocalStorage(snapshot.root, sync), ignore_unclaimed=ignore)
+    return replace(snapshot, manifest=manifest), ClaimMode(mode)
 
 
 def _refuse_unshared(configuration: Configuration) -> None:
@@ -187,30 +233,22 @@ def _refuse_unshared(configuration: Configuration) -> None:
         )
 
 
-def _check_restored(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph) -> None:
-    """Every operator with state in the checkpoint must exist in the program and be able to take its state over."""
-    for ident, snapshot in operators.items():
-        if ident in graph.operators:
-            redistribute(snapshot, graph.operators[ident])
-        elif snapshot.has_state:
-            name = f"{snapshot.name!r}" + (f" (uid {snapshot.uid!r})" if snapshot.uid else " (no uid)")
-            raise ProgramError(
-                f"The checkpoint holds state of operator {name}, which this program does not have. Give the operator"
-                " that continues it the same uid(), or start without the checkpoint."
-            )
-
-
 def _task_settings(configuration: Configuration) -> TaskSettings:
     return TaskSettings(
         buffer_records=options.read(configuration, options.EXCHANGE_BUFFER_RECORDS),
         input_memory_bytes=options.read(configuration, options.EXCHANGE_MEMORY),
         job_parameters=options.read(configuration, options.GLOBAL_JOB_PARAMETERS) or {},
+        backend=_backend_settings(configuration),
     )
 
 
-def _log_folder(configuration: Configuration) -> Path:
-    chosen = options.read(configuration, options.LOG_DIR)
-    return Path(chosen) if chosen else Path(tempfile.gettempdir(), f"flott-{getpass.getuser()}", "logs")
+def _backend_settings(configuration: Configuration) -> BackendSettings:
+    local_dir = options.read(configuration, options.LOCAL_DIR)
+    return BackendSettings(
+        options.read(configuration, options.STATE_BACKEND),
+        options.read(configuration, options.MANAGED_MEMORY) // options.slots_per_executor(configuration),
+        local_path(local_dir.split(",")[0]) if local_dir else None,
+    )
 
 
 # --- running jobs ----------------------------------------------------------------------------------------------------
@@ -245,15 +283,9 @@ class RunningJob:
 
     def _clean_up(self, status: JobStatus) -> None:
         retention = options.read(self.master.configuration, options.CHECKPOINT_RETENTION)
-        keep_cancelled = retention == "RETAIN_ON_CANCELLATION"
-        gone = status is JobStatus.FINISHED or (status is JobStatus.CANCELED and not keep_cancelled)
-        try:
-            if gone or self.place.temporary:
-                self.place.store.delete_everything()
-            else:
-                self.place.store.release()
-        except FlottError as error:
-            log.warning("The job's checkpoint directory could not be deleted: %s", error)
+        keep = outlive(status, retention) and not self.place.temporary
+        self.place.close(keep or self.master.savepoints.checkpoint_is_needed)
+        _backend_settings(self.master.configuration).delete_local_state(self.place.job_id)
 
 
 class BackgroundJob(JobClient):
@@ -284,18 +316,76 @@ class BackgroundJob(JobClient):
         return ended
 
     def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        raise ProgramError("Savepoints are not in this version of Flott; checkpoints are taken with every epoch.")
+        after = After.DRAIN if advance_to_end_of_event_time else After.STOP
+        return self._end_with_savepoint(after, savepoint_directory, format_type)
 
-    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        raise ProgramError("Savepoints are not in this version of Flott; checkpoints are taken with every epoch.")
+    def cancel_with_savepoint(
+        self,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> CompletableFuture[str]:
+        return self._end_with_savepoint(After.CANCEL, savepoint_directory, format_type)
+
+    def trigger_savepoint(
+        self,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> CompletableFuture[str]:
+        return self._take_savepoint(After.GO_ON, savepoint_directory, format_type)
+
+    def _take_savepoint(
+        self, after: After, directory: str | None, format_type: SavepointFormatType
+    ) -> CompletableFuture[str]:
+        job = self._job
+        directory = directory or options.read(job.master.configuration, options.SAVEPOINT_DIR)
+        if directory is None:
+            return CompletableFuture.failed(
+                ConfigurationError(
+                    "Nobody has said where the savepoint is to be: name a directory, or set"
+                    " execution.checkpointing.savepoint-dir."
+                )
+            )
+        if format_type is SavepointFormatType.NATIVE and job.place.temporary:
+            return CompletableFuture.failed(
+                SavepointError(
+                    "A native savepoint refers to the job's own files, but this job keeps them in a temporary directory"
+                    " that goes with it. Set execution.checkpointing.dir, or take a canonical savepoint."
+                )
+            )
+        place = str(Path(local_path(directory)).resolve())
+        return job.master.take_savepoint(SavepointRequest(after, place, format_type))
+
+    def _end_with_savepoint(
+        self, after: After, directory: str | None, format_type: SavepointFormatType
+    ) -> CompletableFuture[str]:
+        """The savepoint's path once the job has ended, too; at once if there is no savepoint and the job goes on."""
+        answer: CompletableFuture[str] = CompletableFuture()
+
+        def taken(path: CompletableFuture[str]) -> None:
+            if (failure := path.exception()) is not None:
+                answer.set_exception(failure)
+            else:
+                self._result.when_done(lambda _: answer.set_result(path.result()))
+
+        self._take_savepoint(after, directory, format_type).when_done(taken)
+        return answer
 
     def get_accumulators(self) -> CompletableFuture[dict[str, object]]:
         return CompletableFuture.completed(self._job.master.accumulators)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         return self._result
+
+    def rescale(self, parallelism: int, operator: str | None = None) -> CompletableFuture[None]:
+        return self._job.master.rescale(RescaleRequest(parallelism, operator))
+
+    def get_checkpoint_directory(self) -> str:
+        return self._job.place.store.storage.root
 
     def explain_watermark(self) -> WatermarkReport:
         return explain(self._job.master.time_snapshot())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from flott.errors import StorageError
+from flott.errors import ConfigurationError, StorageError
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 #: How much of a stream is collected before it is written.
@@ -176,3 +176,15 @@ def sync_folder(folder: str | Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def local_path(path: str) -> str:
+    """A local path from a path or a file: URI."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    if "://" in path:
+        raise ConfigurationError(
+            f"{path} is not a local path. This version of Flott keeps checkpoints in file systems that are mounted on"
+            " the driver and on all executors."
+        )
+    return path

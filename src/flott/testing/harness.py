@@ -8,10 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from flott.common.configuration import Configuration
@@ -20,13 +21,15 @@ from flott.datastream._data_stream import DataStream
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.stream_execution_environment import StreamExecutionEnvironment
 from flott.errors import FlottError, StorageError
-from flott.graph.chain import chain
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
-from flott.runtime.epoch.image import TaskSettings, make_image
+from flott.runtime.epoch.image import TaskSettings
 from flott.runtime.epoch.local_runner import LocalRunner
+from flott.runtime.jobmanager.deployment import Deployment
 from flott.runtime.jobmanager.job_master import JobMaster
 from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.jobmanager.side_work import Inline, SideWork
+from flott.runtime.state.compaction import FoldRules
 from flott.runtime.storage import LocalStorage
 from flott.testing.clock import ManualClock
 
@@ -79,6 +82,18 @@ class UnreliableStorage(LocalStorage):
     def write(self, name: str, data: bytes) -> None:
         self._perhaps_fail("write", name)
         super().write(name, data)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        self._perhaps_fail("read", name)
+        with super().open(name) as file:
+            yield file
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        self._perhaps_fail("write", name)
+        with super().create(name) as file:
+            yield file
 
     def publish(self, name: str, data: bytes) -> None:
         self._perhaps_fail("publish", name)
@@ -140,29 +155,37 @@ def live(
     on_step: Callable[[str, int], None] | None = None,
     listeners: Sequence[JobListener] = (),
     job_name: str = "job",
+    on_start: Callable[[JobMaster], None] | None = None,
+    beside: SideWork | None = None,
+    fold_rules: FoldRules | None = None,
+    run_id: str | None = None,
 ) -> Incarnation:
     """Run the program's job with its checkpoints in ``folder`` until it ends or ``on_step`` raises :class:`Crash`.
 
     Called again with the same folder it continues, as a new process would. ``on_step`` gets the name of each step of
     the protocol (planned, ran, acknowledged, completed, committed) and the epoch; raise ``Cancel`` there to cancel.
-    Time is a :class:`ManualClock` unless said otherwise, so waiting costs nothing.
+    ``on_start`` gets the job master first, to ask things of it later: ``master.rescale(RescaleRequest(3))``.
+    Time is a :class:`ManualClock` unless said otherwise, so waiting costs nothing. Work beside the epochs, such as
+    compaction, is done at once when it is due, unless ``beside`` says otherwise: a run can be repeated exactly.
     """
-    graph = chain(env.get_stream_graph(clear_transformations=True, job_name=job_name))
+    graph = env.get_stream_graph(clear_transformations=True, job_name=job_name)
     storage = storage or LocalStorage(str(folder), sync=False)
     store = CheckpointStore(storage)
-    run_id = uuid4().hex[:8]
+    run_id = run_id or uuid4().hex[:8]
     runner = LocalRunner()
-    runner.install(make_image(graph, run_id, Path(folder).name, storage, TaskSettings()))
     history = History()
     master = JobMaster(
-        graph=graph,
+        deployment=Deployment(
+            graph, runner, run_id=run_id, job_id=Path(folder).name, storage=storage, settings=TaskSettings()
+        ),
         job_id=Path(folder).name,
         configuration=Configuration(env._configuration),
-        runner=runner,
         store=store,
         clock=clock or ManualClock(),
         run_id=run_id,
         listeners=[history, *listeners],
+        beside=beside or Inline(),
+        fold_rules=fold_rules or FoldRules(),
     )
     incarnation = Incarnation(master, history)
 
@@ -175,7 +198,9 @@ def live(
 
     master.on_step = step
     try:
-        store.claim(graph.name)
+        store.claim(graph.job_name)
+        if on_start is not None:
+            on_start(master)
         master.run()
     except Crash:
         incarnation.crashed = True

@@ -42,9 +42,11 @@ from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.lateness import LateCount
 from flott.runtime.operators.operator import EventTime
 from flott.runtime.operators.process import EVENT_TIMERS, PROCESSING_TIMERS
+from flott.runtime.state.expiry import Expiry
 from flott.runtime.state.key_groups import key_group_of
 from flott.runtime.state.keyed_state import KeyedState
 from flott.runtime.state.tables import ListTable, MapTable, ValueTable
+from flott.runtime.state.ttl import state_name
 from flott.testing.piece import Piece, PieceSettings, PieceSnapshot
 
 _METADATA = "_metadata"
@@ -246,12 +248,12 @@ class _Harness:
             described.id: (described, instance.context.keyed_state)
             for described, instance in self._piece.operators()
             if instance.context.keyed_state is not None
-            and instance.context.keyed_state.find(name) is not None
+            and instance.context.keyed_state.find(instance.context.keyed_state.lifetimes.table_of(name)) is not None
             and operator in (None, described.node.name, described.node.uid)
             and key_group_of(key, described.node.max_parallelism) in instance.context.keyed_state.groups
         }
         if len(found) != 1:
-            known = sorted({name for name, _ in self._sizes() if not name.startswith("_")})
+            known = sorted({state_name(name) for name, _ in self._sizes() if not name.startswith("_")})
             owners = " and ".join(described.label for described, _ in found.values()) or "no operator"
             raise ProgramError(
                 f"A state {name!r} is held by {owners}; states of this piece: {', '.join(known) or 'none'}. Give the"
@@ -431,12 +433,19 @@ class TwoInputHarness(_Harness):
 
 
 def _content_of(state: KeyedState, name: str, key: Any) -> Any:
-    table = state.find(name)
+    table, expiry = state.find(state.lifetimes.table_of(name)), state.lifetimes.expiry(name)
     match table:
         case ValueTable(namespaced=False):
-            return table.entries.get(key)
+            values = _seen(expiry, [table.entries[key]] if key in table.entries else [])
+            return values[0] if values else None
         case ListTable(namespaced=False):
-            return list(table.entries.get(key, ()))
+            return _seen(expiry, table.entries.get(key, ()))
         case MapTable(namespaced=False):
-            return dict(table.entries.get(key, {}))
+            items = table.entries.get(key, {}).items()
+            return {map_key: value for map_key, held in items for value in _seen(expiry, [held])}
     raise ProgramError(f"State {name!r} belongs to windows, not to keys alone; look at the output instead.")
+
+
+def _seen(expiry: Expiry | None, held: Iterable[Any]) -> list[Any]:
+    """What a program sees of what a state holds."""
+    return list(held) if expiry is None else [stamped[0] for stamped in held if expiry.is_visible(stamped)]

@@ -9,10 +9,12 @@ subtask saves its state, and the next epoch begins from what was saved.
 
 from __future__ import annotations
 
+import io
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -302,6 +304,16 @@ class MemoryStorage(LocalStorage):
         self.files[name] = bytes(data)
 
     publish = write
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        yield io.BytesIO(self.read(name))
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        file = io.BytesIO()
+        yield file
+        self.write(name, file.getvalue())
 
     def delete(self, name: str) -> None:
         self.files.pop(name, None)

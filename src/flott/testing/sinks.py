@@ -82,7 +82,8 @@ class _LedgerCommitter(Committer):
             self._ledger.before_commit(permit)
         self._ledger.commits.append((permit.checkpoint_id, permit.replay))
         for token in committables:
-            if token not in self._ledger.committed:
+            # A job that was started from another's checkpoint may have another ledger: it was committed in that one.
+            if token not in self._ledger.committed and not (permit.replay and token not in self._ledger.staged):
                 self._ledger.committed[token] = self._ledger.staged.pop(token)
 
     def discard(self, live_attempts: frozenset[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from flott import execution
+from flott.common._savepoint_format import SavepointFormatType
 from flott.common._watermark_report import WatermarkReport
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
@@ -81,11 +82,31 @@ class ScriptedJob(JobClient):
         raise NotImplementedError
 
     def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
         raise NotImplementedError
 
-    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
+    def cancel_with_savepoint(
+        self,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> CompletableFuture[str]:
+        raise NotImplementedError
+
+    def trigger_savepoint(
+        self,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> CompletableFuture[str]:
+        raise NotImplementedError
+
+    def rescale(self, parallelism: int, operator: str | None = None) -> CompletableFuture[None]:
+        raise NotImplementedError
+
+    def get_checkpoint_directory(self) -> str:
         raise NotImplementedError
 
     def explain_watermark(self) -> WatermarkReport:

@@ -272,6 +272,16 @@ def _class_hints(kind: type) -> dict[str, Any]:
         return hints
 
 
+def optional_fields(kind: type) -> frozenset[str]:
+    """The fields of a class whose annotation names None as an alternative, which the type of the field does not say."""
+    return frozenset(name for name, hint in _class_hints(kind).items() if _names_none(hint))
+
+
+def _names_none(hint: Any) -> bool:
+    unwrapped, arguments = _unwrap(hint, _Scope())
+    return unwrapped in (Union, UnionType) and NoneType in (arguments or ())
+
+
 def _lenient(hint: Any, scope: _Scope) -> TypeInformation:
     """The type of a field. Its annotation was written for other readers too, so what is unclear is pickled."""
     try:

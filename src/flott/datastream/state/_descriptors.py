@@ -39,6 +39,7 @@ class StateDescriptor:
         self._name = name
         self._type_info = _declared(name, type_info)
         self._ttl_config: StateTtlConfig | None = None
+        self._migrations: tuple[tuple[Callable[[Any], Any], TypeInformation | None], ...] = ()
 
     @property
     def name(self) -> str:
@@ -62,8 +63,29 @@ class StateDescriptor:
         """Let entries of this state expire."""
         self._ttl_config = ttl_config
 
+    def set_migration(self, function: Callable[[Any], Any], from_type: TypeHint | None = None) -> None:
+        """Say how values of this type are made of those a savepoint holds of another. Only in Flott.
+
+        When state is restored that was saved with another type, the function is called with each saved value (of a
+        list with each element, of a map with each value) and returns the new one. Saved records come as a ``Row`` with
+        names, typed dicts as a dict, so that classes of the former program are not needed. ``from_type``: the function
+        is only for what was saved with this type; with several such functions a program can be started from the
+        savepoints of several of its predecessors. Without a function, what changed is converted where that is possible
+        without loss, and otherwise refused.
+
+        >>> descriptor = ValueStateDescriptor("age", int)
+        >>> descriptor.set_migration(int, from_type=str)
+        """
+        if not callable(function):
+            raise TypeError(f"The migration of state {self._name!r} is a function of one value, found {function!r}.")
+        self._migrations = (*self._migrations, (function, _declared(self._name, from_type)))
+
+    def get_migrations(self) -> tuple[tuple[Callable[[Any], Any], TypeInformation | None], ...]:
+        """The functions of ``set_migration`` with the types they are for, in the order in which they were set."""
+        return self._migrations
+
     def _content(self) -> tuple[Any, ...]:
-        return self._name, self._type_info, self._ttl_config
+        return self._name, self._type_info, self._ttl_config, self._migrations
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StateDescriptor) or type(self) is not type(other):

@@ -51,9 +51,10 @@ class StateTtlConfig(_Value):
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """Which clock decides; there is only one."""
+        """Which clock decides. Event time is Flott's own; Flink has processing time only."""
 
         ProcessingTime = 0
+        EventTime = 1
 
     class CleanupStrategies(_Value):
         """How expired entries that nobody reads are removed."""
@@ -184,8 +185,12 @@ class StateTtlConfig(_Value):
         def use_processing_time(self) -> StateTtlConfig.Builder:
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
+        def use_event_time(self) -> StateTtlConfig.Builder:
+            """Let entries age by the timestamps of records and timers. Flott's own; Flink has processing time only."""
+            return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
+
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Leave expired entries out of snapshots."""
+            """Leave expired entries out of savepoints."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.FULL_STATE_SCAN_SNAPSHOT] = strategies.EMPTY_STRATEGY
             return self
@@ -203,7 +208,7 @@ class StateTtlConfig(_Value):
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
-            """Drop expired entries while RocksDB compacts its files."""
+            """Drop expired entries while files of state are folded, with either backend. Arguments have no effect."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
                 strategies.RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)
@@ -211,7 +216,7 @@ class StateTtlConfig(_Value):
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Remove expired entries only when they are read, and by the ways chosen explicitly."""
+            """Remove expired entries only when they are read, and in the ways chosen explicitly."""
             self._is_cleanup_in_background = False
             return self
 

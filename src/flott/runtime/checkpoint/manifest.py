@@ -1,17 +1,22 @@
-"""A checkpoint as a value, and its one spelling on disk (`_metadata`, JSON, versioned). Driver side.
+"""A checkpoint as a value, and its one spelling on disk (`_metadata`, versioned JSON behind a checksum). Driver side.
 
 Nobody else writes or reads a field of it. JSON, because it must be readable by people, by other languages and by every
 later version; the few values that are the user's own objects (attributes of a watermark generator) are pickled and
-base64-encoded.
+base64-encoded. The line before the JSON says what the file is, its version, checksum and length, so that damage is
+told from health and a later version from damage: ``docs/formats/metadata.md``.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
 
+from flott.common._savepoint_format import SavepointFormatType
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Json, Slice, SlicePlan
 from flott.errors import CorruptStateError
@@ -20,7 +25,7 @@ from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.state.chains import Chain, StateFile
 from flott.runtime.state.operator_shares import Mode, OperatorStateFile, StateShape
 
-VERSION = 1
+VERSION = 2
 
 #: Among the splits of a source: stands for the source itself while it has none.
 NO_SPLIT = ""
@@ -73,6 +78,16 @@ class SourceSnapshot:
 
 
 @dataclass(frozen=True)
+class SavepointMark:
+    """What makes a manifest that of a savepoint: it belongs to its user, not to a job."""
+
+    ident: str  #: the name its folder was made with, and that of its pin
+    format: SavepointFormatType
+    home: str | None = None  #: native: the directory of the job whose files it refers to
+    drained: bool = False  #: the job's sources were ended for it: event time is at its end
+
+
+@dataclass(frozen=True)
 class Manifest:
     """A completed checkpoint: everything needed to continue from it."""
 
@@ -88,6 +103,7 @@ class Manifest:
     wakeup_ms: int | None = None  #: the earliest processing-time timer
     final: bool = False  #: the job has finished with it
     accumulators: bytes | None = None  #: the user's, over all epochs up to this one, pickled by name
+    savepoint: SavepointMark | None = None
 
     @property
     def files(self) -> frozenset[str]:
@@ -108,6 +124,24 @@ class Manifest:
             for subtask in operator.subtasks
             for file in subtask.files
         )
+
+
+def with_names(manifest: Manifest, rename: Callable[[str], str]) -> Manifest:
+    """The manifest with its state files under other names. They remember none of the files they were made of."""
+
+    def renamed(subtask: SubtaskSnapshot) -> SubtaskSnapshot:
+        chain, items = subtask.chain, subtask.operator_state
+        if chain is not None:
+            chain = tuple(replace(file, name=rename(file.name), covers=()) for file in chain)
+        if items is not None:
+            items = replace(items, name=rename(items.name))
+        return replace(subtask, chain=chain, operator_state=items)
+
+    operators = {
+        ident: replace(operator, subtasks=tuple(map(renamed, operator.subtasks)))
+        for ident, operator in manifest.operators.items()
+    }
+    return replace(manifest, operators=operators)
 
 
 @dataclass(frozen=True)
@@ -132,7 +166,6 @@ class InputPlan:
 def encode_manifest(manifest: Manifest) -> bytes:
     """The bytes of ``_metadata``."""
     content = {
-        "version": VERSION,
         "job-id": manifest.job_id,
         "job-name": manifest.job_name,
         "checkpoint-id": manifest.checkpoint_id,
@@ -145,13 +178,14 @@ def encode_manifest(manifest: Manifest) -> bytes:
         "sources": {ident: _source_out(snapshot) for ident, snapshot in manifest.sources.items()},
         "committables": manifest.committables,
         "accumulators": None if manifest.accumulators is None else base64.b64encode(manifest.accumulators).decode(),
+        "savepoint": None if manifest.savepoint is None else _mark_out(manifest.savepoint),
     }
-    return json.dumps(content, separators=(",", ":")).encode()
+    return _seal("snapshot", content)
 
 
 def decode_manifest(data: bytes, name: str) -> Manifest:
     """The manifest in the bytes of ``_metadata``; ``name`` is used in errors only."""
-    content = _versioned(data, name)
+    content = _unseal("snapshot", data, name)
     try:
         return Manifest(
             job_id=content["job-id"],
@@ -165,8 +199,8 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
             operators={OperatorId(ident): _operator_in(raw) for ident, raw in content["operators"].items()},
             sources={OperatorId(ident): _source_in(raw) for ident, raw in content["sources"].items()},
             committables={OperatorId(ident): raw for ident, raw in content["committables"].items()},
-            # Manifests of earlier versions have none.
-            accumulators=base64.b64decode(raw) if (raw := content.get("accumulators")) is not None else None,
+            accumulators=base64.b64decode(raw) if (raw := content["accumulators"]) is not None else None,
+            savepoint=_mark_in(raw) if (raw := content["savepoint"]) is not None else None,
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptStateError(f"{name} is damaged: {type(error).__name__} {error}.") from error
@@ -201,8 +235,7 @@ def _operator_in(raw: Json) -> OperatorSnapshot:
                 subtask["watermark"],
                 None if subtask["chain"] is None else tuple(_file_in(file) for file in subtask["chain"]),
                 None if subtask["progress"] is None else _progress_in(subtask["progress"]),
-                # Manifests of earlier versions have no operator state.
-                _items_in(raw_items) if (raw_items := subtask.get("operator-state")) is not None else None,
+                _items_in(raw_items) if (raw_items := subtask["operator-state"]) is not None else None,
             )
             for subtask in raw["subtasks"]
         ),
@@ -232,6 +265,14 @@ def _items_out(file: OperatorStateFile) -> Json:
 def _items_in(raw: Json) -> OperatorStateFile:
     states = tuple(StateShape(name, Mode(mode), items) for name, mode, items in raw["states"])
     return OperatorStateFile(raw["name"], raw["size"], states)
+
+
+def _mark_out(mark: SavepointMark) -> Json:
+    return {"id": mark.ident, "format": mark.format.name, "home": mark.home, "drained": mark.drained}
+
+
+def _mark_in(raw: Json) -> SavepointMark:
+    return SavepointMark(raw["id"], SavepointFormatType[raw["format"]], raw["home"], raw["drained"])
 
 
 def _source_out(snapshot: SourceSnapshot) -> Json:
@@ -264,7 +305,6 @@ def _progress_in(raw: Json) -> TimeProgress:
 def encode_input(plan: InputPlan) -> bytes:
     """The bytes of a plan file."""
     content = {
-        "version": VERSION,
         "epoch": plan.epoch,
         "now-ms": plan.now_ms,
         "sources": {
@@ -279,12 +319,12 @@ def encode_input(plan: InputPlan) -> bytes:
             for ident, slices in plan.slices.items()
         },
     }
-    return json.dumps(content, separators=(",", ":")).encode()
+    return _seal("plan", content)
 
 
 def decode_input(data: bytes, name: str) -> InputPlan:
     """The plan in the bytes of a plan file."""
-    content = _versioned(data, name)
+    content = _unseal("plan", data, name)
     try:
         return InputPlan(
             content["epoch"],
@@ -305,12 +345,33 @@ def decode_input(data: bytes, name: str) -> InputPlan:
         raise CorruptStateError(f"{name} is damaged: {type(error).__name__} {error}.") from error
 
 
-def _versioned(data: bytes, name: str) -> dict[str, Any]:
-    try:
-        content = json.loads(data)
-        version = content["version"]
-    except (LookupError, ValueError, TypeError, RecursionError) as error:
-        raise CorruptStateError(f"{name} is not a Flott file or is damaged: {error}.") from error
+# --- the line before the JSON ----------------------------------------------------------------------------------------
+
+#: What the file is, version, checksum (CRC-32 of the JSON, eight hexadecimal digits), length of the JSON in bytes.
+_SEAL = re.compile(rb"flott-([a-z]+) (\d{1,9}) ([0-9a-f]{8}) (\d{1,18})\n")
+
+
+def _seal(kind: str, content: Json) -> bytes:
+    body = json.dumps(content, separators=(",", ":")).encode()
+    return f"flott-{kind} {VERSION} {crc32(body):08x} {len(body)}\n".encode() + body
+
+
+def _unseal(kind: str, data: bytes, name: str) -> dict[str, Any]:
+    seal = _SEAL.match(data)
+    if seal is None or seal[1].decode() != kind:
+        raise CorruptStateError(f"{name} is not a Flott {kind} or is damaged: it begins with {data[:32]!r}.")
+    version, body = int(seal[2]), data[seal.end() :]
     if version != VERSION:
-        raise CorruptStateError(f"{name} has format version {version}; this version of Flott reads version {VERSION}.")
-    return content  # type: ignore[no-any-return]
+        age = "a later" if version > VERSION else "an earlier"
+        raise CorruptStateError(
+            f"{name} has format version {version}, of {age} version of Flott; this one reads version {VERSION}. Use the"
+            " version of Flott that wrote it."
+        )
+    if len(body) != int(seal[4]):
+        raise CorruptStateError(f"{name} is damaged: it holds {len(body)} bytes of JSON, expected {int(seal[4])}.")
+    if crc32(body) != int(seal[3], 16):
+        raise CorruptStateError(f"{name} is damaged: it does not match its checksum.")
+    try:
+        return dict(json.loads(body))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CorruptStateError(f"{name} is damaged: {error}.") from error

@@ -1,4 +1,4 @@
-"""The only speller of paths below a job's directory. Driver side.
+"""The only speller of paths below a job's directory and in a savepoint. Driver side.
 
     <execution.checkpointing.dir>/<job id>/
         job.json                  which job this is
@@ -6,6 +6,13 @@
         plans/epoch-<n>.json      the input of an epoch, fixed before it ran
         chk-<n>/_metadata         a completed checkpoint
         state/<...>               state files, shared by checkpoints
+        pins/<name>.json          a savepoint elsewhere that refers to state files here
+        claim/_metadata           the snapshot that the job was started from and has taken over
+
+    <directory for savepoints>/savepoint-<job id>-<random>/
+        _metadata                 the savepoint
+        <operator id>-<subtask>.state            canonical: keyed state
+        <operator id>-<subtask>.operator-state   canonical: operator state
 """
 
 from __future__ import annotations
@@ -16,10 +23,15 @@ JOB = "job.json"
 LOCK = "lock"
 PLANS = "plans"
 STATE = "state"
+PINS = "pins"
+METADATA = "_metadata"
+CLAIM = "claim"
 
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 _PLAN = re.compile(r"epoch-(\d+)\.json")
 _STATE_FILE = re.compile(r"[0-9a-f]{16}-\d+-(\d+)-.+")
+#: A carrier that tries several times adds to the name.
+_SAVEPOINT_FILE = re.compile(r"([0-9a-f]{32}-\d+\.(operator-)?state.*|\d+\.state)")
 
 
 def plan(epoch: int) -> str:
@@ -40,7 +52,7 @@ def checkpoint(checkpoint_id: int) -> str:
 
 def metadata(checkpoint_id: int) -> str:
     """The metadata of a checkpoint: it is complete if and only if this file exists."""
-    return f"chk-{checkpoint_id}/_metadata"
+    return f"chk-{checkpoint_id}/{METADATA}"
 
 
 def id_of_checkpoint(name: str) -> int | None:
@@ -53,3 +65,51 @@ def epoch_of_state_file(name: str) -> int | None:
     """The epoch in which a file of the state folder was written."""
     match = _STATE_FILE.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def folded(operator: str, subtask: int, epoch: int, fold: str) -> str:
+    """The file that a fold makes of state as of an epoch; ``fold`` is the name of this one attempt at it."""
+    return f"{STATE}/{operator[:16]}-{subtask}-{epoch}-{fold}"
+
+
+def pin(name: str) -> str:
+    """What keeps the files of a savepoint that refers to this job's directory."""
+    return f"{PINS}/{name}.json"
+
+
+def name_of_pin(name: str) -> str | None:
+    """The pin that a file of the pins folder is."""
+    return name.removesuffix(".json") if name.endswith(".json") and not name.startswith(".") else None
+
+
+def restored(operator: str, subtask: int, checkpoint_id: int, number: int) -> str:
+    """A state file that was copied from the snapshot a job was started from."""
+    return f"{STATE}/{operator[:16]}-{subtask}-{checkpoint_id}-restored-{number}"
+
+
+# --- savepoints ------------------------------------------------------------------------------------------------------
+
+
+def savepoint(job_id: str, token: str) -> str:
+    """The folder of a savepoint; ``token`` is different for each."""
+    return f"savepoint-{job_id[:6]}-{token}"
+
+
+def keyed_state(operator: str, subtask: int) -> str:
+    """The keyed state of a subtask in a canonical savepoint."""
+    return f"{operator}-{subtask}.state"
+
+
+def operator_state(operator: str, subtask: int) -> str:
+    """The operator state of a subtask in a canonical savepoint."""
+    return f"{operator}-{subtask}.operator-state"
+
+
+def is_savepoint_file(name: str) -> bool:
+    """Whether a file in a savepoint's folder can be state that was written there."""
+    return _SAVEPOINT_FILE.fullmatch(name) is not None
+
+
+def exported(number: int) -> str:
+    """A state file that was copied into a savepoint as it is."""
+    return f"{number}.state"

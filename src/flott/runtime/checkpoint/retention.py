@@ -1,10 +1,11 @@
-"""What may be deleted: pure. A file lives as long as any retained checkpoint refers to it."""
+"""What may be deleted: pure. Which checkpoints stay, and which files stem from nobody that counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from flott.common.job_status import JobStatus
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import Manifest
 
@@ -17,25 +18,37 @@ class Discard:
     files: tuple[str, ...] = ()
 
 
-def subsumed(completed: Sequence[Manifest], retained: int) -> tuple[tuple[Manifest, ...], Discard]:
-    """Which of the completed checkpoints (oldest first) stay, and what goes with the others."""
-    keep = tuple(completed[-max(retained, 1) :])  # the last one always stays: the job continues from it
-    drop = completed[: len(completed) - len(keep)]
-    still_used = frozenset().union(*(manifest.files for manifest in keep)) if keep else frozenset()
-    unused = frozenset().union(*(manifest.files for manifest in drop)) - still_used if drop else frozenset()
-    return keep, Discard(tuple(manifest.checkpoint_id for manifest in drop), tuple(sorted(unused)))
+def subsumed(completed: Sequence[Manifest], retained: int) -> tuple[Manifest, ...]:
+    """Which of the completed checkpoints (oldest first) go. The last one never does: the job continues from it."""
+    return tuple(completed[: -max(retained, 1)])
 
 
-def orphans(state_files: Iterable[str], retained: Sequence[Manifest], completed_epoch: int) -> tuple[str, ...]:
-    """State files that no retained checkpoint refers to and no running epoch can be writing.
+def orphans(
+    state_files: Iterable[str], is_referenced: Callable[[str], bool], completed_epoch: int
+) -> tuple[str, ...]:
+    """Files of the state folder that nobody refers to and no running epoch can be writing.
 
     They stem from attempts that failed, or from a crash before their checkpoint was complete.
     """
-    used = frozenset().union(*(manifest.files for manifest in retained)) if retained else frozenset()
     found = []
     for name in state_files:
         epoch = paths.epoch_of_state_file(name)
         path = f"{paths.STATE}/{name}"
-        if epoch is not None and epoch <= completed_epoch and path not in used:
+        if epoch is not None and epoch <= completed_epoch and not is_referenced(path):
             found.append(path)
     return tuple(found)
+
+
+def outlive(status: JobStatus, retention: str) -> bool:
+    """Whether a job's checkpoints stay when it ends with this status: Flink's table of the retention modes.
+
+    Those of a job that was torn from its work, and has not come to an end at all, always do.
+    """
+    match status:
+        case JobStatus.FINISHED:
+            return False
+        case JobStatus.FAILED:
+            return retention != "NO_EXTERNALIZED_CHECKPOINTS"
+        case JobStatus.CANCELED | JobStatus.SUSPENDED:
+            return retention == "RETAIN_ON_CANCELLATION"
+    return True

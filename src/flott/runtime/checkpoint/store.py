@@ -21,6 +21,7 @@ from flott.runtime.checkpoint.manifest import (
     encode_input,
     encode_manifest,
 )
+from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.retention import Discard
 from flott.runtime.storage import DRAFT, LocalStorage
 
@@ -61,6 +62,11 @@ class CheckpointStore:
             raise
         self._delete_drafts()
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the directory is this process's own at present."""
+        return self._lock is not None
+
     def release(self) -> None:
         """Let go of the directory."""
         if self._lock is not None:
@@ -90,6 +96,10 @@ class CheckpointStore:
             return None
         return decode_input(self.storage.read(name), str(Path(self.storage.root, name)))
 
+    def forget_plan(self, epoch: int) -> None:
+        """The epoch is to be planned anew: nothing that was made of the plan is visible."""
+        self.storage.delete(paths.plan(epoch))
+
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
     def publish(self, manifest: Manifest) -> None:
@@ -101,10 +111,14 @@ class CheckpointStore:
         name = paths.metadata(checkpoint_id)
         return decode_manifest(self.storage.read(name), str(Path(self.storage.root, name)))
 
+    def checkpoint_ids(self) -> list[int]:
+        """The numbers of all completed checkpoints, ascending."""
+        ids = sorted(ident for name in self.storage.list(".") if (ident := paths.id_of_checkpoint(name)) is not None)
+        return [ident for ident in ids if self.storage.exists(paths.metadata(ident))]
+
     def completed(self) -> list[Manifest]:
         """All completed checkpoints, oldest first."""
-        ids = sorted(ident for name in self.storage.list(".") if (ident := paths.id_of_checkpoint(name)) is not None)
-        return [self.read(ident) for ident in ids if self.storage.exists(paths.metadata(ident))]
+        return [self.read(ident) for ident in self.checkpoint_ids()]
 
     # --- deleting ----------------------------------------------------------------------------------------------------
 
@@ -135,9 +149,21 @@ class CheckpointStore:
         self.release()
 
     def delete_everything(self) -> None:
-        """The job is over and nobody wants its checkpoints."""
+        """The job is over and nobody wants its checkpoints. What savepoints refer to stays, until they are disposed."""
+        pinned = {name for pin in read_pins(self.storage) if not pin.is_void for name in pin.files}
+        if not pinned:
+            self.release()
+            self.storage.delete_folder(".")
+            return
+        for name in self.storage.list("."):
+            if paths.id_of_checkpoint(name) is not None:
+                self.storage.delete(f"{name}/{paths.METADATA}")
+                self.storage.delete_folder(name)
+        for name in [f"{paths.STATE}/{name}" for name in self.state_files()]:
+            if name not in pinned:
+                self.storage.delete(name)
+        self.storage.delete_folder(paths.PLANS)
         self.release()
-        self.storage.delete_folder(".")
 
 
 def latest_job(directory: str, job_name: str, sync: bool) -> LocalStorage | None:
@@ -174,13 +200,25 @@ def _times(folder: Path, pattern: str) -> list[int]:
 
 
 def open_checkpoint(path: str, sync: bool) -> tuple[LocalStorage, Manifest]:
-    """The job directory and manifest that a path to a checkpoint names (its folder, or the metadata file)."""
-    folder = Path(path).parent if Path(path).name == "_metadata" else Path(path)
-    ident = paths.id_of_checkpoint(folder.name)
-    if ident is None or not (folder / "_metadata").is_file():
+    """The checkpoint or savepoint at a path (its folder, or the metadata file in it): its manifest, and the storage
+    below which the files are that it names."""
+    folder = Path(path).parent if Path(path).name == paths.METADATA else Path(path)
+    metadata = folder / paths.METADATA
+    if not metadata.is_file():
         raise StateError(
-            f"{path} is not a completed checkpoint. Give the path of a folder such as .../<job id>/chk-42 that holds a"
-            " _metadata file in execution.state-recovery.path."
+            f"{path} is not a completed checkpoint or savepoint: there is no {paths.METADATA} file in it. Give the path"
+            " of a folder such as .../<job id>/chk-42 or .../savepoint-ab12cd-0123456789ab."
         )
-    storage = LocalStorage(str(folder.parent.resolve()), sync)
-    return storage, CheckpointStore(storage).read(ident)
+    try:
+        data = metadata.read_bytes()
+    except OSError as error:
+        raise StateError(f"{metadata} cannot be read: {error.strerror}.") from error
+    manifest = decode_manifest(data, str(metadata))
+    if manifest.savepoint is None and paths.id_of_checkpoint(folder.name) != manifest.checkpoint_id:
+        raise StateError(
+            f"{path} holds the metadata of checkpoint {manifest.checkpoint_id} of job {manifest.job_id}, away from the"
+            " job's directory, where its files are. Give the path of the folder there; to take a checkpoint elsewhere,"
+            " export it."
+        )
+    root = folder if manifest.savepoint is not None else folder.parent
+    return LocalStorage(str(root.resolve()), sync), manifest

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from flott.errors import FlottError, StorageError
+from flott.errors import FlottError, StateMigrationError, StorageError
 from flott.runtime.operators.operator import EpochScope, RecordFailure
 
 _ENGINE_FOLDER = str(Path(__file__).resolve().parents[2]) + os.sep
@@ -28,6 +28,7 @@ class Blame(Enum):
 
     USER_CODE = "user code"
     STORAGE = "storage"
+    STATE = "state"  #: what was saved is not what the program declares: trying again changes nothing
     ENGINE = "engine"
 
 
@@ -89,11 +90,11 @@ def card_of(error: BaseException, vertex: str, subtask: int, scope: EpochScope) 
     """The card of whatever a task raised."""
     if isinstance(error, RecordFailure):
         return _card_of_record(error, vertex, subtask, scope)
-    blame = Blame.STORAGE if isinstance(error, StorageError) else Blame.ENGINE
+    blame = Blame.ENGINE
     if isinstance(error, FlottError):
         # Flott's own errors are sentences meant for the user: a traceback into the engine would only hide them.
         shown = _user_frames(error)
-        blame = blame if blame is Blame.STORAGE else Blame.USER_CODE
+        blame = _blame(error)
     else:
         shown = "".join(traceback.format_exception(error))
     return FailureCard(
@@ -105,7 +106,7 @@ def _card_of_record(failure: RecordFailure, vertex: str, subtask: int, scope: Ep
     cause = failure.__cause__ or failure
     node = failure.operator.node
     return FailureCard(
-        blame=Blame.STORAGE if isinstance(cause, StorageError) else Blame.USER_CODE,
+        blame=_blame(cause),
         error=_message(cause),
         traceback=_user_frames(cause),
         epoch=scope.epoch,
@@ -122,6 +123,15 @@ def _card_of_record(failure: RecordFailure, vertex: str, subtask: int, scope: Ep
         timestamp=failure.timestamp,
         origin=failure.origin or scope.origin,
     )
+
+
+def _blame(error: BaseException) -> Blame:
+    match error:
+        case StorageError():
+            return Blame.STORAGE
+        case StateMigrationError():
+            return Blame.STATE
+    return Blame.USER_CODE
 
 
 def _message(error: BaseException) -> str:

@@ -16,6 +16,7 @@ import cloudpickle
 from flott.errors import UnserializableError
 from flott.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex, VertexId
 from flott.runtime.epoch.topology import Topology, lay_out
+from flott.runtime.state.backend import BackendSettings
 from flott.runtime.storage import LocalStorage
 
 
@@ -26,6 +27,7 @@ class TaskSettings:
     buffer_records: int = 1024
     input_memory_bytes: int = 256 << 20
     job_parameters: dict[str, str] = field(default_factory=dict)
+    backend: BackendSettings = field(default_factory=BackendSettings)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class VertexShape:
     name: str
     parallelism: int
     max_parallelism: int
+    keyed_operators: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,10 @@ class JobImage:
         """A fresh copy of a vertex: its functions are nobody else's."""
         return pickle.loads(self.payloads[ident])  # type: ignore[no-any-return]
 
+    def keyed_operators_of(self, stage: int) -> int:
+        """How many operators of a stage keep state by key: they share a task, and its memory."""
+        return sum(self.shapes[ident].keyed_operators for ident in self.topology.stages[stage].vertices)
+
     def prepare_process(self) -> None:
         """Make the user's modules and main classes known in a worker process."""
         for entry in self.import_path:
@@ -80,7 +87,7 @@ def make_image(
         job_id=job_id,
         job_name=graph.name,
         topology=lay_out(graph),
-        shapes={v.id: VertexShape(v.name, v.parallelism, v.max_parallelism) for v in graph.vertices},
+        shapes={v.id: _shape_of(v) for v in graph.vertices},
         edges_into={v.id: tuple(edge.index for edge in graph.edges_into(v.id)) for v in graph.vertices},
         payloads={v.id: _pickle_vertex(graph, v) for v in graph.vertices},
         storage=storage,
@@ -89,6 +96,11 @@ def make_image(
         main_classes=_main_classes(),
         batch=graph.batch,
     )
+
+
+def _shape_of(vertex: JobVertex) -> VertexShape:
+    keyed = sum(operator.node.is_keyed for operator in vertex.operators)
+    return VertexShape(vertex.name, vertex.parallelism, vertex.max_parallelism, keyed)
 
 
 def _pickle_vertex(graph: JobGraph, vertex: JobVertex) -> bytes:

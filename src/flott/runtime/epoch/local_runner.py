@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flott.errors import WorkerLostError
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
@@ -9,6 +11,8 @@ from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import TaskProgress, gather
 from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.epoch.wire import Row
+from flott.runtime.state.chains import StateFile
+from flott.runtime.state.folding import FoldOrder, fold
 
 
 class LocalRunner:
@@ -18,6 +22,8 @@ class LocalRunner:
         self._image: JobImage | None = None
         self._cache = TaskCache()
         self._cancelled = False
+        self._interrupted = False  #: only the epoch that runs
+        self._cancelled_folds: set[str] = set()
         self._done = 0
 
     def install(self, image: JobImage) -> None:
@@ -27,6 +33,7 @@ class LocalRunner:
         image = self._image
         assert image is not None, "install() comes before run()"
         self._done = 0
+        self._interrupted = False
         rows: list[list[Row]] = [[] for _ in range(image.topology.stages[0].width)]
         for stage in image.topology.stages:
             last = stage.index + 1 == len(image.topology.stages)
@@ -38,7 +45,7 @@ class LocalRunner:
                 for target, row in run_task(
                     self._cache, image, plan, stage.index, partition, task_attempt, rows[partition]
                 ):
-                    if self._cancelled:
+                    if self._cancelled or self._interrupted:
                         raise WorkerLostError("The epoch was cancelled.")
                     following[target].append(row)
                 rows[partition] = []
@@ -51,9 +58,29 @@ class LocalRunner:
             return None
         return TaskProgress(self._done, sum(stage.width for stage in self._image.topology.stages))
 
+    def slots(self) -> int | None:
+        return None
+
     def cancel(self) -> None:
         self._cancelled = True
         self._cache.interrupt()
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        self._cache.interrupt_task()
+
+    def fold(self, orders: Sequence[FoldOrder], purpose: str) -> list[StateFile]:
+        assert self._image is not None, "install() comes before fold()"
+        storage = self._image.storage
+        files = []
+        for order in orders:
+            if purpose in self._cancelled_folds:
+                raise WorkerLostError("The fold was cancelled.")
+            files.append(fold(order, storage))
+        return files
+
+    def cancel_fold(self, purpose: str) -> None:
+        self._cancelled_folds.add(purpose)
 
     def close(self) -> None:
         self._cache.clear()

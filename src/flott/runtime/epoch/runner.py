@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,8 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.wire import FAILURE, REPORT, Row
+from flott.runtime.state.chains import StateFile
+from flott.runtime.state.folding import FoldOrder
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,24 @@ class EpochRunner(Protocol):
     def progress(self) -> TaskProgress | None:
         """How far the running epoch is, asked from any thread; None if nobody knows."""
 
+    def slots(self) -> int | None:
+        """How many tasks run at the same time; None if the carrier sets no limit."""
+
     def cancel(self) -> None:
         """Stop the epoch that is running, from another thread; ``run`` then raises."""
+
+    def interrupt(self) -> None:
+        """Stop the epoch that is running, from another thread; ``run`` then raises, and may be called again."""
+
+    def fold(self, orders: Sequence[FoldOrder], purpose: str) -> list[StateFile]:
+        """Fold state files, beside the epochs: called from other threads than ``run``, for one purpose at a time.
+
+        A carrier may add to the name of a target, because it may try several times. Raises if any order fails; what
+        was written by then is the caller's to delete.
+        """
+
+    def cancel_fold(self, purpose: str) -> None:
+        """Stop the folds for a purpose, at work or yet to come, from another thread; ``fold`` then raises."""
 
     def close(self) -> None:
         """Release what ``install`` took."""

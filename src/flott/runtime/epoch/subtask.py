@@ -8,7 +8,7 @@ version, pushes batches in, advances event time, and saves what changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from flott.common.typeinfo import TypeInformation
@@ -30,6 +30,7 @@ from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operat
 from flott.runtime.operators.sink import SinkOperator
 from flott.runtime.operators.source import SourceOperator
 from flott.runtime.operators.watermarks import TimestampsOperator
+from flott.runtime.state.backend import BackendSettings, StateOwner, make_keyed_state
 from flott.runtime.state.chains import Chain
 from flott.runtime.state.key_groups import groups_of
 from flott.runtime.state.keyed_state import KeyedState
@@ -44,6 +45,11 @@ def _blaming(operator: ChainedOperator, activity: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise RecordFailure(operator, activity) from error
+
+
+def _common_type(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
+    """The one type that is declared for the keys of all inputs."""
+    return types[0] if types and all(declared == types[0] for declared in types) else None
 
 
 class Traffic:
@@ -88,12 +94,17 @@ class Subtask:
         node = operator.node
         if not node.is_keyed:
             return None
-        return KeyedState(
+        owner = StateOwner(
             operator.label,
             node.max_parallelism,
             groups_of(self.index, node.max_parallelism, node.parallelism),
             in_place=any(key is not None and key.in_place for key in node.keys),
+            key_type=_common_type([key.key_type for key in node.keys if key is not None]),
         )
+        # In a batch job one key is held at a time: there is nothing that memory could be too small for.
+        settings = BackendSettings() if self.image.batch else self.image.settings.backend
+        sharing = self.image.keyed_operators_of(self.image.topology.stage_of[self.vertex.id])
+        return make_keyed_state(settings, owner, self.image.job_id, operator.id, sharing)
 
     def _build(self, index: int, operator: ChainedOperator) -> Operator:
         return build_operator(
@@ -178,7 +189,22 @@ class Subtask:
             traffic.records_in += len(values)
             operators[index].process_second(values, timestamps)
 
-        return counted if input_index == 0 else counted_second
+        count = counted if input_index == 0 else counted_second
+        state = self._states[index]
+        return count if state is None or not state.pages else self._paging(index, input_index, state, count)
+
+    def _paging(self, index: int, input_index: int, state: KeyedState, take: Emit) -> Emit:
+        """State that is on disk wants to know of a batch before it comes, and when it is done."""
+        keyed = KeyedInput.of(self.operators[index].context, input_index)
+
+        def paged(values: list[Any], timestamps: list[int] | None) -> None:
+            if keyed is not None:
+                with suppress(Exception):  # a selector that fails, fails again where it can be reported
+                    state.prefetch(map(keyed.select, values))
+            take(values, timestamps)
+            state.make_room()
+
+        return paged
 
     def _counting_out(self, index: int, consumers: Sequence[Emit]) -> Emit:
         traffic = self._traffic[index]
@@ -306,7 +332,9 @@ class Subtask:
 
     def _save_operator(self, index: int, operator: ChainedOperator, attempt_id: str) -> OperatorReport:
         instance, state = self.operators[index], self._states[index]
+        instance.records_in = self._traffic[index].records_in
         instance.snapshot()
+        next_event_time_ms = instance.next_event_time_ms()
         committables, results = instance.prepare_commit() if isinstance(instance, SinkOperator) else ([], None)
         with _blaming(operator, "sending results to the driver"):
             encoded = encode_records(results, None, None) if results else None
@@ -314,14 +342,14 @@ class Subtask:
             watermark=instance.watermark,
             chain=self._save_state(index, operator, state, attempt_id) if state is not None else None,
             operator_state=self._save_operator_state(index, operator, attempt_id),
-            state_entries=sum(state.sizes().values() if state else ()) + self._operator_states[index].size(),
+            state_entries=(state.entry_count() if state else 0) + self._operator_states[index].size(),
             progress=instance.progress if isinstance(instance, TimestampsOperator) else None,
             splits=instance.reports if isinstance(instance, SourceOperator) else {},
             committables=committables,
             results=encoded,
             records_in=self._traffic[index].records_in,
             records_out=self._traffic[index].records_out,
-            next_event_time_ms=instance.next_event_time_ms(),
+            next_event_time_ms=next_event_time_ms,
             late=instance.ledger.read(),
             metrics=self._metric_changes(index),
             accumulators=self._accumulators(index, operator),
@@ -360,6 +388,9 @@ class Subtask:
             except Exception as error:
                 failure = failure or error
         self._opened = []
+        for state in self._states:
+            if state is not None:
+                state.close()
         if failure is not None:
             raise failure
 

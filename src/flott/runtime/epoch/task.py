@@ -118,7 +118,8 @@ class TaskCache:
     MAX_JOBS = 16
 
     def __init__(self) -> None:
-        self._jobs: OrderedDict[str, dict[tuple[int, int], StageTask]] = OrderedDict()
+        self._jobs: OrderedDict[str, dict[tuple[int, int], StageTask]] = OrderedDict()  #: by image
+        self._job_ids: dict[str, str] = {}  #: whose image it is
         self._taken: StageTask | None = None
         self._interrupted = False
 
@@ -127,10 +128,11 @@ class TaskCache:
         tasks = self._jobs.get(image.image_id)
         if tasks is None:
             image.prepare_process()
+            self._forget(image.job_id)
             tasks = self._jobs[image.image_id] = {}
+            self._job_ids[image.image_id] = image.job_id
             while len(self._jobs) > self.MAX_JOBS:
-                _, oldest = self._jobs.popitem(last=False)
-                _close_all(oldest)
+                self._drop(next(iter(self._jobs)))
         self._jobs.move_to_end(image.image_id)
         task = tasks.pop((stage, partition), None)
         task = task or StageTask.build(image, image.topology.stages[stage], partition)
@@ -139,9 +141,23 @@ class TaskCache:
             task.interrupt()
         return task
 
+    def _forget(self, job_id: str) -> None:
+        """A job has one image at a time: what is left of others, of another parallelism perhaps, is closed."""
+        for image_id in [image_id for image_id, owner in self._job_ids.items() if owner == job_id]:
+            self._drop(image_id)
+
+    def _drop(self, image_id: str) -> None:
+        del self._job_ids[image_id]
+        for task in self._jobs.pop(image_id).values():
+            close_quietly(task)
+
     def interrupt(self) -> None:
         """Whatever the task at work waits for, and any that comes after it, it waits no more. From any thread."""
         self._interrupted = True
+        self.interrupt_task()
+
+    def interrupt_task(self) -> None:
+        """Whatever the task at work waits for, it waits no more; those after it may. From any thread."""
         if (task := self._taken) is not None:
             task.interrupt()
 
@@ -149,18 +165,15 @@ class TaskCache:
         """Keep a task whose epoch went well."""
         if (tasks := self._jobs.get(task.image.image_id)) is not None:
             tasks[task.stage.index, task.partition] = task
+        else:
+            close_quietly(task)
 
     def clear(self) -> None:
         """Close and forget everything."""
-        while self._jobs:
-            _close_all(self._jobs.popitem()[1])
+        for image_id in list(self._jobs):
+            self._drop(image_id)
         if self._taken is not None:
             close_quietly(self._taken)  # it may have been left in the middle of its epoch
-
-
-def _close_all(tasks: dict[tuple[int, int], StageTask]) -> None:
-    for task in tasks.values():
-        close_quietly(task)
 
 
 def close_quietly(task: StageTask) -> None:
@@ -251,15 +264,15 @@ class _Run:
         times = self._advance(task, gate)
         yield from self._drain(task)
         yield from self._tell_time(task, times)
-        saved = []
+        wakeups, saved = [], []
         for subtask in task.subtasks:
             self._focus(subtask)
+            wakeups.append(subtask.next_wakeup_ms())  # before its state is saved, and perhaps closed
             saved.append(subtask.save(self._attempt_id))
         if self._plan.final:
             task.close()
         busy = (perf_counter() - started) / max(len(task.subtasks), 1)
-        for subtask, operators in zip(task.subtasks, saved, strict=True):
-            wakeup = subtask.next_wakeup_ms()
+        for subtask, operators, wakeup in zip(task.subtasks, saved, wakeups, strict=True):
             report = SubtaskReport(
                 subtask.vertex.id, subtask.index, self._attempt_id, gate.consumed, operators, wakeup, busy, os.getpid()
             )

@@ -11,42 +11,62 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
 from flott.common import _options as options
 from flott.common._late_records import LedgerEntry
+from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.datastream.connectors.base import SlicePlan
-from flott.errors import EpochFailure, FlottError, ProgramError, StorageError, UserCodeError, WorkerLostError
-from flott.graph.job_graph import ChainedOperator, JobGraph
+from flott.errors import (
+    EpochFailure,
+    EpochTimeoutError,
+    FlottError,
+    ProgramError,
+    SavepointError,
+    StateMigrationError,
+    StorageError,
+    UserCodeError,
+    WorkerLostError,
+)
+from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SinkSpec
 from flott.metrics.metricbase import combine
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest, OperatorSnapshot, SubtaskSnapshot
-from flott.runtime.checkpoint.retention import Discard, orphans, subsumed
+from flott.runtime.checkpoint.manifest import InputPlan, Manifest, OperatorSnapshot
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.accumulators import add_up, values_of
 from flott.runtime.epoch.failure import Blame
-from flott.runtime.epoch.plan import EpochPlan
+from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.redistribute import redistribute, snapshot_of
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import EpochRunner
-from flott.runtime.epoch.topology import Topology, lay_out
+from flott.runtime.epoch.topology import Topology
 from flott.runtime.jobmanager import ledger
+from flott.runtime.jobmanager.adaptive import Autoscaler
 from flott.runtime.jobmanager.alignment import align
+from flott.runtime.jobmanager.checkpoint_policy import CheckpointPolicy
 from flott.runtime.jobmanager.commits import SinkCommits
+from flott.runtime.jobmanager.compaction import Compaction
+from flott.runtime.jobmanager.deployment import Deployment
 from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.jobmanager.rescaling import RescaleRequest, is_rescaled, level
 from flott.runtime.jobmanager.restart import GiveUp, RestartStrategy, strategy_of
+from flott.runtime.jobmanager.retained import RetainedCheckpoints
+from flott.runtime.jobmanager.savepoints import Demand, SavepointCoordinator, SavepointRequest
+from flott.runtime.jobmanager.side_work import SideWork, Threaded
 from flott.runtime.jobmanager.sizing import EpochLimits, next_budget
 from flott.runtime.jobmanager.sources import SourceCoordinator
 from flott.runtime.jobmanager.states import JobStatusHistory
 from flott.runtime.jobmanager.time_report import SourceFacts, Standings, TimeSnapshot, note_standings
 from flott.runtime.jobmanager.wakeups import clock_driven, next_wakeup
+from flott.runtime.jobmanager.watchdog import EpochWatchdog
+from flott.runtime.state.compaction import FoldRules
 
 log = logging.getLogger("flott.job")
 
@@ -56,33 +76,20 @@ SWEEP_EVERY = 200
 REMEMBERED_FAILURES = 100_000
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where a job begins: nothing, its own latest checkpoint (claimed), or another job's (not claimed)."""
-
-    manifest: Manifest | None = None
-    root: str | None = None  #: the directory the manifest's files are in, if it is not this job's own
-
-    @property
-    def claimed(self) -> bool:
-        """Whether the files are this job's own to refer to and to delete."""
-        return self.root is None
-
-
 @dataclass
 class JobMaster:
-    """Runs one job from its origin to its end."""
+    """Runs one job, from the latest checkpoint in its directory if there is one, to its end."""
 
-    graph: JobGraph
+    deployment: Deployment
     job_id: str
     configuration: Configuration
-    runner: EpochRunner
     store: CheckpointStore
     clock: Clock
     run_id: str
-    origin: Origin = Origin()
     listeners: Sequence[JobListener] = ()
     on_step: Callable[[str, int], None] = lambda step, epoch: None  #: called between the steps of the protocol
+    beside: SideWork = field(default_factory=Threaded)  #: where work beside the epochs is done
+    fold_rules: FoldRules = field(default_factory=FoldRules)
 
     history: JobStatusHistory = field(init=False)
     failure: FlottError | None = field(init=False, default=None)
@@ -92,24 +99,34 @@ class JobMaster:
     def __post_init__(self) -> None:
         self.history = JobStatusHistory(self.clock.now_ms)
         self._cancelled = threading.Event()
+        self._bell = threading.Event()  #: ends a wait for input
+        self._called = False  #: whether wake() rang it
+        self._ringing = threading.Lock()  #: the two change together
         self._strategy: RestartStrategy = strategy_of(self.configuration)
-        self._topology = lay_out(self.graph)
         self._clock_driven = clock_driven(self.graph)
+        self._autoscaler = Autoscaler.of(self.configuration, self.deployment)
         self._limits = EpochLimits.of(self.configuration)
         self._budget = self._limits.first_budget
-        self._retain = options.read(self.configuration, options.CHECKPOINTS_RETAINED)
+        retain = options.read(self.configuration, options.CHECKPOINTS_RETAINED)
+        self.retained = RetainedCheckpoints(self.store, retain)
+        self._compaction = Compaction(self.runner, self.retained, self.beside, self.run_id, self.fold_rules)
         self._poll_ms = options.read(self.configuration, options.EPOCH_POLL_INTERVAL)
-        self._min_interval_ms = options.read(self.configuration, options.EPOCH_MIN_INTERVAL)
+        self._policy = CheckpointPolicy.of(self.configuration)
+        self._watchdog = EpochWatchdog(self._policy.timeout_ms, self.clock, self.runner.interrupt)
+        self.savepoints = SavepointCoordinator(
+            self.job_id, self.store.storage, self.retained, self.runner, self.beside, self.clock, self.wake,
+            sync=options.read(self.configuration, options.STORAGE_SYNC),
+        )  # fmt: skip
         self._commits = SinkCommits(self.graph, self.job_id, self._pause)
         self._sources: dict[OperatorId, SourceCoordinator] = {}
-        self._completed: tuple[Manifest, ...] = ()  #: retained checkpoints, oldest first
         self._latest: Manifest | None = None
-        self._latest_is_own = True
         self._resumed_from: Manifest | None = None  #: what the job was started from
         self._pending: InputPlan | None = None  #: the plan of the next epoch, once it is fixed
         self._attempt = 0
         self._failures_ms: list[int] = []
+        self._failed_checkpoints = 0  #: in a row, that were tolerated
         self._last_start_ms: int | None = None
+        self._last_end_ms: int | None = None
         self._standings: Standings = {}  #: since when event time has not moved, as far as this run knows
 
     # --- the job's life ----------------------------------------------------------------------------------------------
@@ -120,8 +137,7 @@ class JobMaster:
             self._start()
             self._move(JobStatus.CREATED)
             self._move(JobStatus.RUNNING)
-            while not (self._cancelled.is_set() or self._is_finished()):
-                self._try_epoch()
+            self._run_epochs()
             self._move(JobStatus.CANCELLING if self._cancelled.is_set() else JobStatus.FINISHED)
             if self._cancelled.is_set():
                 self._move(JobStatus.CANCELED)
@@ -142,18 +158,49 @@ class JobMaster:
             self._close()
         return self.history.status
 
+    @property
+    def graph(self) -> JobGraph:
+        """The job graph in its present parallelism."""
+        return self.deployment.graph
+
+    @property
+    def runner(self) -> EpochRunner:
+        """What runs the epochs."""
+        return self.deployment.runner
+
+    def rescale(self, request: RescaleRequest) -> CompletableFuture[None]:
+        """Change the parallelism before the next epoch, from any thread; done when that epoch is complete."""
+        answer = self.deployment.ask(request)
+        self.wake()
+        return answer
+
     def cancel(self) -> None:
         """Ask the job to stop, from any thread."""
         self._cancelled.set()
+        self.wake()
         self.runner.cancel()
+        self._compaction.cancel()
+        self.savepoints.cancel()
+
+    def take_savepoint(self, request: SavepointRequest) -> CompletableFuture[str]:
+        """Take a savepoint between two epochs, from any thread; its path."""
+        if self.graph.batch:
+            return CompletableFuture.failed(
+                SavepointError("The job runs in BATCH mode, which is one epoch: there is no state to save between two.")
+            )
+        return self.savepoints.request(request)
+
+    def wake(self) -> None:
+        """End a wait for input, from any thread: somebody has asked for something that is done between epochs."""
+        with self._ringing:
+            self._called = True
+            self._bell.set()
 
     def _start(self) -> None:
         self._commits.validate()
-        if self.origin.manifest is not None and not self.origin.claimed:
-            self._latest, self._latest_is_own = self.origin.manifest, False
-        else:
-            self._completed = tuple(self.store.completed())
-            self._latest = self._completed[-1] if self._completed else None
+        self.retained.open()
+        if self.retained.completed:
+            self._latest = self.retained.completed[-1]
         self._resumed_from = self._latest
         if self.graph.batch and self._latest is not None and not self._is_finished():
             raise ProgramError(
@@ -173,11 +220,11 @@ class JobMaster:
             snapshot = self._latest.sources.get(vertex.head.id) if self._latest is not None else None
             coordinator.open(snapshot)
             self._sources[vertex.head.id] = coordinator
-        if self._latest is not None and self._latest_is_own:
+        if self._latest is not None:
             self._commits.commit(self._latest, self.clock.now_ms(), replay=True)
-        self._commits.discard_failed(self._latest if self._latest_is_own else None)
-        self._subsume()
-        self._sweep()
+        self._commits.discard_failed(self._latest)
+        self.retained.subsume()
+        self.retained.sweep(self._next_epoch - 1)
         plan = self.store.read_plan(self._next_epoch)
         # A plan of a program with other sources is void: nothing that was made of it has ever been visible.
         self._pending = plan if plan is not None and plan.slices.keys() == self._sources.keys() else None
@@ -185,7 +232,7 @@ class JobMaster:
             self._pending = None  # made when the program ran in STREAMING mode
 
     def _is_finished(self) -> bool:
-        return self._latest is not None and self._latest_is_own and self._latest.final
+        return self._latest is not None and self._latest.final
 
     @property
     def _next_epoch(self) -> int:
@@ -204,21 +251,59 @@ class JobMaster:
         self._move(JobStatus.FAILED, str(self.failure))
 
     def _close(self) -> None:
+        self.savepoints.close(f"The job ended ({self.history.status.name}) before the savepoint could be taken.")
+        self._watchdog.close()
+        self.deployment.job_ended(EpochFailure(f"Job {self.graph.name!r} ended before another epoch was complete."))
         for coordinator in self._sources.values():
             coordinator.close()
         self._commits.close()
+        self._compaction.close()
 
     # --- one epoch, and what follows if it fails ---------------------------------------------------------------------
 
-    def _try_epoch(self) -> None:
+    def _run_epochs(self) -> None:
+        """Until the job has finished, or is told to end."""
+        while not self._cancelled.is_set():
+            demand = self.savepoints.serve(self._latest, self._is_finished())
+            if demand is Demand.CANCEL:
+                self._cancelled.set()
+            elif demand is Demand.STOP or self._is_finished():
+                return
+            else:
+                self._try_epoch(demand)
+
+    def _try_epoch(self, demand: Demand | None = None) -> None:
         try:
-            plan = self._pending or (self._plan_everything() if self.graph.batch else self._plan_input())
+            if self._latest is not None:
+                self._compaction.hold_up(self._latest.operators)
+            self._reshape()
+            plan = self._plan(demand)
             if plan is not None:
                 self._run_epoch(plan)
         except EpochFailure as error:
-            if self._cancelled.is_set():
+            if demand is Demand.DRAIN:
+                self.savepoints.drain_failed(error)
+            if not self._cancelled.is_set():
+                self._answer(error)
+
+    def _answer(self, error: FlottError) -> None:
+        """Try the epoch again: at once, if it is merely a checkpoint that failed, or as the restart strategy says."""
+        if isinstance(error, EpochTimeoutError):
+            self._budget = max(1, self._budget // 2)
+            with suppress(StorageError):  # then it is tried once more as it is
+                self.store.forget_plan(self._next_epoch)
+        while isinstance(error, EpochFailure) and self._policy.tolerates(error, self._failed_checkpoints):
+            self._failed_checkpoints += 1
+            self._attempt += 1
+            log.warning("Checkpoint %d failed, which is tolerated: %s", self._next_epoch, error)
+            try:
+                self._recover()
                 return
-            self._restart(error)
+            except (EpochFailure, ProgramError) as again:
+                error = again
+                if self._pause(self._poll_ms):
+                    return
+        self._restart(error)
 
     def _restart(self, error: FlottError) -> None:
         self._attempt += 1
@@ -241,25 +326,48 @@ class JobMaster:
                 error = again
                 self._move(JobStatus.RUNNING)  # the machine restarts from RUNNING only
 
+    def _reshape(self) -> None:
+        """Go on in the parallelism that was asked for. A plan stays valid: it says what is read, not by whom."""
+        before = self.deployment.parallelism
+        changed = self.deployment.reshape()
+        if not changed:
+            return
+        # Fewer subtasks take longer for the same records; what more of them can do is found out.
+        self._budget = max(1, self._budget * min(before, self.deployment.parallelism) // before)
+        for vertex in self.graph.sources:
+            self._sources[vertex.head.id].rescale(vertex.head)
+        log.info("Job %r goes on with another parallelism: %s.", self.graph.name, ", ".join(map(str, changed)))
+        for listener in self.listeners:
+            listener.on_rescale(self._next_epoch, changed)
+
     def _pause(self, delay_ms: int) -> bool:
         """Wait; True if the job was cancelled meanwhile."""
         return self.clock.wait(self._cancelled, delay_ms)
 
     # --- plan --------------------------------------------------------------------------------------------------------
 
-    def _plan_input(self) -> InputPlan | None:
+    def _plan(self, demand: Demand | None) -> InputPlan | None:
+        if demand is Demand.DRAIN:
+            # It reads nothing, so there is nothing to fix: after a crash in the middle nobody has asked for a drain.
+            ends = dict.fromkeys(self._sources, SlicePlan(finished=True))
+            return InputPlan(self._next_epoch, self.clock.now_ms(), ends)
+        if self._pending is not None:
+            return self._pending
+        return self._plan_everything() if self.graph.batch else self._plan_input(demand is Demand.EPOCH)
+
+    def _plan_input(self, demanded: bool) -> InputPlan | None:
         """Fix the next epoch's input durably, or wait a little and return None if there is nothing to do yet."""
         now = self.clock.now_ms()
-        if self._last_start_ms is not None and now - self._last_start_ms < self._min_interval_ms:
-            self._pause(self._min_interval_ms - (now - self._last_start_ms))
-            now = self.clock.now_ms()
+        if not demanded and (early_ms := self._policy.not_before_ms(self._last_start_ms, self._last_end_ms) - now) > 0:
+            self._idle(early_ms)
+            return None
         running = [source for source in self._sources.values() if not source.finished]
         share = max(1, self._budget // max(len(running), 1))
         facts = {ident: fact for ident, source in self._sources.items() if (fact := source.aligned(now)) is not None}
         alignments = align(facts)
         slices = {ident: source.plan(share, now, alignments.get(ident)) for ident, source in self._sources.items()}
-        if not self._has_work(slices, now):
-            self._pause(max(1, self._wake_at(slices, now) - now))
+        if not (demanded or self._has_work(slices, now)):
+            self._idle(max(1, self._wake_at(slices, now) - now))
             return None
         held = {ident: source.held for ident, source in self._sources.items() if source.held}
         plan = InputPlan(self._next_epoch, now, slices, held)
@@ -281,9 +389,18 @@ class JobMaster:
         for ident, plan in slices.items():
             if plan.slices or (plan.finished and not self._sources[ident].finished):
                 return True
-        if all(plan.finished for plan in slices.values()):
+        if self.deployment.is_new or all(plan.finished for plan in slices.values()):
             return True
         return any(deadline <= now for deadline in self._deadlines())
+
+    def _idle(self, delay_ms: int) -> None:
+        """Wait for something to do, until there is input or somebody wakes the job."""
+        rang = self.clock.wait(self._bell, delay_ms)
+        with self._ringing:
+            if rang and not self._called:
+                self._cancelled.set()  # a clock that has come to its end stops whoever waits
+            self._called = False
+            self._bell.clear()  # before anybody looks at what was asked for: a later call rings again
 
     def _wake_at(self, slices: dict[OperatorId, SlicePlan], now: int) -> int:
         times = self._deadlines()
@@ -309,37 +426,39 @@ class JobMaster:
         planned = self.clock.monotonic()
         for listener in self.listeners:
             listener.on_start(plan.epoch, self.runner.progress)
-        result = self.runner.run(epoch_plan)
+        result = self._run_in_time(epoch_plan)
         self.on_step("ran", plan.epoch)
-        _raise_failures(result, self.graph, self._topology)
+        _raise_failures(result, self.graph, self.deployment.topology)
         ran = self.clock.monotonic()
         manifest = self._acknowledge(plan, result, epoch_plan.final)
         self.on_step("acknowledged", plan.epoch)
         self.store.publish(manifest)
         # At once: if committing fails, the sweep that follows must know whose files to leave alone.
-        self._completed = (*self._completed, manifest)
-        self._latest, self._latest_is_own = manifest, True
-        self._pending, attempt, self._attempt = None, self._attempt, 0
+        self.retained.add(manifest)
+        self._latest = manifest
+        self._pending, attempt, self._attempt, self._failed_checkpoints = None, self._attempt, 0, 0
         self.on_step("completed", plan.epoch)
         completed = self.clock.monotonic()
         self._commits.commit(manifest, plan.now_ms)
         self._commits.deliver(result)
         self._count_metrics(result)
-        self._subsume()
+        self.retained.subsume()
+        self._compaction.completed(manifest)
         if manifest.checkpoint_id % SWEEP_EVERY == 0:
-            self._sweep()
+            self.retained.sweep(manifest.checkpoint_id)
         self.on_step("committed", plan.epoch)
         committed = self.clock.monotonic()
         statistics = _statistics(
             self.graph, plan, result, manifest, attempt,
             [planned - started, ran - planned, completed - ran, committed - completed],
         )  # fmt: skip
+        work_ms = result.busy_seconds(self.deployment.topology) * 1000
         self._budget = next_budget(
             self._limits,
             self._budget,
             statistics.records_in,
             statistics.total_ms,
-            result.busy_seconds(self._topology) * 1000,
+            work_ms,
             # What alignment keeps from being read says nothing about what could be.
             any(part.backlog and self._sources[i].alignment.advance_ms is None for i, part in plan.slices.items()),
         )
@@ -347,6 +466,13 @@ class JobMaster:
         self._standings = note_standings(self._standings, self.time_snapshot(plan.now_ms))
         for listener in self.listeners:
             listener.on_epoch(statistics)
+        self._last_end_ms = self.clock.now_ms()
+        self.deployment.epoch_completed()
+        if self._autoscaler is not None:
+            self._autoscaler.epoch_completed(self.clock.monotonic() * 1000, work_ms, statistics.backlog)
+
+    def _run_in_time(self, plan: EpochPlan) -> EpochResult:
+        return self.runner.run(plan) if self.graph.batch else self._watchdog.limit(lambda: self.runner.run(plan))
 
     def _epoch_plan(self, plan: InputPlan) -> EpochPlan:
         return EpochPlan(
@@ -359,22 +485,20 @@ class JobMaster:
                 ident: self._sources[ident].assign(slices, plan.now_ms, plan.held.get(ident, frozenset()))
                 for ident, slices in plan.slices.items()
             },
-            states={
-                operator.id: redistribute(
-                    self._snapshot_of(operator), operator, self._latest_is_own, self._latest is self._resumed_from
-                )
-                for operator in self.graph.operators.values()
-            },
+            states=self._starts(),
             final=plan.finished,
         )
 
-    def _snapshot_of(self, operator: ChainedOperator) -> OperatorSnapshot | None:
-        if self._latest is None:
-            return None
-        snapshot = self._latest.operators.get(operator.id)
-        if snapshot is None or self._latest_is_own:
-            return snapshot
-        return _with_root(snapshot, self.origin.root or "")
+    def _starts(self) -> dict[OperatorId, tuple[SubtaskState, ...]]:
+        """Where the subtasks of all operators begin."""
+        before = self._latest.operators if self._latest is not None else {}
+        starts = {
+            ident: redistribute(before.get(ident), operator, resuming=self._latest is self._resumed_from)
+            for ident, operator in self.graph.operators.items()
+        }
+        if is_rescaled(before, self.graph):
+            return {ident: level(before.get(ident), states) for ident, states in starts.items()}
+        return starts
 
     def _acknowledge(self, plan: InputPlan, result: EpochResult, final: bool) -> Manifest:
         """What the reports amount to: the next checkpoint."""
@@ -394,14 +518,14 @@ class JobMaster:
             checkpoint_id=plan.epoch,
             completed_at_ms=self.clock.now_ms(),
             seed=crc32(self.job_id.encode()),
-            operators=operators,
+            operators=self._compaction.adopt(operators),
             sources={ident: coordinator.snapshot() for ident, coordinator in self._sources.items()},
             committables=committables,
             attempts=tuple(sorted({report.attempt_id for report in result.reports})),
             wakeup_ms=next_wakeup(result, self._clock_driven, plan.now_ms),
             final=final,
             accumulators=add_up(
-                self._latest.accumulators if self._latest is not None and self._latest_is_own else None,
+                self._latest.accumulators if self._latest is not None else None,
                 [o.accumulators for ident in operators for _, o in result.of_operator(ident) if o.accumulators],
             ),
         )
@@ -410,7 +534,7 @@ class JobMaster:
     def accumulators(self) -> dict[str, Any]:
         """The results of the user's accumulators over all completed epochs. From any thread."""
         latest = self._latest
-        return values_of(latest.accumulators if latest is not None and self._latest_is_own else None)
+        return values_of(latest.accumulators if latest is not None else None)
 
     def _count_metrics(self, result: EpochResult) -> None:
         for report in result.reports:
@@ -442,58 +566,24 @@ class JobMaster:
         }
         return TimeSnapshot(self.graph, now_ms, latest.checkpoint_id, sources, latest.operators, self._standings)
 
-    # --- retention ---------------------------------------------------------------------------------------------------
 
-    def _subsume(self) -> None:
-        retained, discard = subsumed(self._completed, self._retain)
-        if self._discard(discard):  # else they stay known, with their files, and go next time
-            self._completed = retained
-
-    def _sweep(self) -> None:
-        """Delete what crashes and failed attempts left behind."""
-        done = self._latest.checkpoint_id if self._latest is not None else 0
-        try:
-            # Nothing runs while this does, so files of the next epoch stem from a failed attempt at it.
-            self._discard(Discard(files=orphans(self.store.state_files(), self._completed, done + 1)))
-            oldest = self._completed[0].checkpoint_id if self._completed else done + 1
-            self._discard(Discard(checkpoints=tuple(self.store.stale_plans(oldest))))
-        except StorageError as error:
-            log.warning("Old state files could not be listed: %s", error)
-
-    def _discard(self, discard: Discard) -> bool:
-        try:
-            self.store.discard(discard)
-            return True
-        except StorageError as error:
-            # The epoch is committed; what stays behind is found by a later sweep.
-            log.warning("Old checkpoint files could not be deleted yet: %s", error)
-            return False
+#: Of several failures, which one is told.
+_GRAVITY = (Blame.STATE, Blame.USER_CODE, Blame.STORAGE, Blame.ENGINE)
 
 
 def _raise_failures(result: EpochResult, graph: JobGraph, topology: Topology) -> None:
     """Turn failure cards, and reports that never came, into the exception the restart strategy sees."""
     if result.failures:
-        first = min(result.failures, key=lambda card: (card.blame is not Blame.USER_CODE, card.vertex, card.subtask))
+        first = min(result.failures, key=lambda card: (_GRAVITY.index(card.blame), card.vertex, card.subtask))
         if first.blame is Blame.STORAGE:
             raise StorageError(str(first))
+        if first.blame is Blame.STATE:
+            raise StateMigrationError(str(first))  # no failure of the epoch: it is not tried again
         raise UserCodeError(str(first))
     if missing := result.missing(graph):
         raise WorkerLostError(f"No acknowledgement came from {', '.join(missing)}.")
     if mixed := result.mixed(topology):
         raise WorkerLostError(f"Output that was lost and computed again reached {', '.join(mixed)}.")
-
-
-def _with_root(snapshot: OperatorSnapshot, root: str) -> OperatorSnapshot:
-    """The snapshot with absolute file names: its files are in another job's directory."""
-    def absolute(subtask: SubtaskSnapshot) -> SubtaskSnapshot:
-        chain, operator_state = subtask.chain, subtask.operator_state
-        if chain is not None:
-            chain = tuple(replace(file, name=str(Path(root, file.name))) for file in chain)
-        if operator_state is not None:
-            operator_state = replace(operator_state, name=str(Path(root, operator_state.name)))
-        return replace(subtask, chain=chain, operator_state=operator_state)
-
-    return replace(snapshot, subtasks=tuple(absolute(subtask) for subtask in snapshot.subtasks))
 
 
 def _statistics(
@@ -514,6 +604,7 @@ def _statistics(
     return EpochStatistics(
         epoch=plan.epoch,
         attempt=attempt,
+        parallelism=max(vertex.parallelism for vertex in graph.vertices),
         records_in=sum(split.records for _, outcome in outcomes for split in outcome.splits.values()),
         records_out=sum(traffic[ident][0] for ident in sinks if ident in traffic),
         watermark=min(outcome.watermark for ident, outcome in outcomes if ident in sinks),

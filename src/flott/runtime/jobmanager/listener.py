@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flott.common._late_records import LedgerEntry
@@ -10,6 +10,7 @@ from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.runner import TaskProgress
+from flott.runtime.jobmanager.rescaling import ParallelismChange
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class EpochStatistics:
     operators: Mapping[OperatorId, tuple[int, int]] = field(default_factory=dict)  #: records in and out
     #: What windowed and timed operators did with the records they got.
     ledger: Mapping[OperatorId, LedgerEntry] = field(default_factory=dict)
+    parallelism: int = 1  #: of the widest operator
 
     @property
     def total_ms(self) -> float:
@@ -55,6 +57,9 @@ class JobListener:
 
     def on_epoch(self, statistics: EpochStatistics) -> None:
         """An epoch is complete and committed."""
+
+    def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
+        """From this epoch on operators have another parallelism."""
 
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
         """The job failed and will be tried again."""

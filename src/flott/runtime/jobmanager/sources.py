@@ -20,6 +20,7 @@ from flott.graph.specs import SourceSpec
 from flott.runtime.checkpoint.manifest import NO_SPLIT, SourceSnapshot
 from flott.runtime.epoch.plan import assign_slices
 from flott.runtime.jobmanager.alignment import AlignedSource, Alignment, SplitTime, aligned_budget, next_pace
+from flott.runtime.jobmanager.rescaling import deal_splits
 from flott.runtime.operators.source import SliceAssignment, SourceAssignment, SplitReport
 from flott.runtime.operators.watermarks import TimeProgress
 
@@ -58,9 +59,16 @@ class SourceCoordinator:
             ) from error
         if snapshot is not None:
             self._splits = dict(snapshot.splits)
-            if len(snapshot.readers) == self._parallelism:
-                self._readers = {split: i for i, splits in enumerate(snapshot.readers) for split in splits}
+            self._readers = {split: i for i, splits in enumerate(snapshot.readers) for split in splits}
+            if len(snapshot.readers) != self._parallelism:
+                self._readers = deal_splits(self._readers, self._parallelism)
             self.finished = snapshot.finished
+
+    def rescale(self, operator: ChainedOperator) -> None:
+        """Go on with as many subtasks as the operator has now. Every split keeps its place, if not its reader."""
+        if operator.node.parallelism != self._parallelism:
+            self._readers = deal_splits(self._readers, operator.node.parallelism)
+        self.operator, self._parallelism = operator, operator.node.parallelism
 
     def aligned(self, now_ms: int) -> AlignedSource | None:
         """What alignment must know; None if the source belongs to no group, or has left it."""

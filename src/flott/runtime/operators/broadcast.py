@@ -22,9 +22,11 @@ from flott.graph.specs import BroadcastProcessSpec
 from flott.runtime.operators.context import state_handle
 from flott.runtime.operators.operator import OperatorContext
 from flott.runtime.operators.process import CallContext, ProcessOperator, RecordContext
+from flott.runtime.state.expiring_handles import ExpiringState
 from flott.runtime.state.handles import CurrentKey
 from flott.runtime.state.operator_handles import ReadOnlyBroadcastView, TaskOperatorStateStore
 from flott.runtime.state.operator_shares import Mode
+from flott.runtime.state.ttl import TimeToLive, table_name
 
 
 class _NoKey:
@@ -123,9 +125,11 @@ class BroadcastOperator(ProcessOperator):
         if state is None:
             raise ProgramError(f"apply_to_keyed_state() takes the descriptor of a keyed state, found {descriptor!r}.")
         assert self.context.keyed_state is not None  # or asking would have failed
+        ttl = TimeToLive.of(descriptor.ttl_config)
         try:
-            for key in self.context.keyed_state.keys_with(descriptor.name):
+            for key in self.context.keyed_state.keys_with(table_name(descriptor.name, ttl)):
                 self.current.key = key
-                function(key, state)
+                if not isinstance(state, ExpiringState) or state.holds():
+                    function(key, state)
         finally:
             self.current.key = NO_KEY

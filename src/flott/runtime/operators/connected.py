@@ -35,6 +35,7 @@ class ConnectedOperator(FunctionOperator):
     def _run(self, input_index: int, values: list[Any], timestamps: list[int] | None) -> None:
         call = self._calls[input_index]
         cursor = iter(values)
+        self.clocks.event.follow(cursor, timestamps)
         out: list[Any] = []
         stamps: list[int] = []
         try:

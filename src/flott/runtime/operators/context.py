@@ -22,17 +22,25 @@ from flott.datastream.timerservice import TimerService
 from flott.errors import ProgramError
 from flott.metrics import MetricGroup
 from flott.runtime.operators.operator import Operator, OperatorContext
+from flott.runtime.state.expiring_handles import (
+    ExpiringAggregatingState,
+    ExpiringListState,
+    ExpiringMapState,
+    ExpiringReducingState,
+    ExpiringValueState,
+)
+from flott.runtime.state.expiry import Expiry
 from flott.runtime.state.handles import (
     CurrentKey,
     TableAggregatingState,
-    TableListState,
-    TableMapState,
     TableReducingState,
     TableValueState,
 )
 from flott.runtime.state.keyed_state import KeyedState
+from flott.runtime.state.schemas import StateTypes
 from flott.runtime.state.tables import ValueTable
 from flott.runtime.state.timers import TimerTable
+from flott.runtime.state.ttl import TimeToLive, former_names, table_name
 
 A = TypeVar("A", bound=Accumulator[Any, Any])
 
@@ -169,35 +177,55 @@ class TableStateStore(KeyedStateStore):
         self._namespaced = bool(prefix)
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return TableValueState(self._values(state_descriptor), self._current)
+        table, expiry = self._values(state_descriptor)
+        if expiry is not None:
+            return ExpiringValueState(table, self._current, expiry)
+        return TableValueState(table, self._current)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        name = self._name(state_descriptor)
-        return TableListState(self._state.list_table(name, namespaced=self._namespaced), self._current)
+        state, ttl = self._identity(state_descriptor)
+        table = self._state.list_table(table_name(state, ttl), namespaced=self._namespaced)
+        self._declare(state_descriptor)
+        if (expiry := self._state.lifetimes.declare(state, table, ttl)) is not None:
+            return ExpiringListState(table, self._current, expiry)
+        return self._state.list_state(table, self._current)
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        name = self._name(state_descriptor)
-        return TableMapState(self._state.map_table(name, namespaced=self._namespaced), self._current)
+        state, ttl = self._identity(state_descriptor)
+        table = self._state.map_table(table_name(state, ttl), namespaced=self._namespaced)
+        self._declare(state_descriptor)
+        if (expiry := self._state.lifetimes.declare(state, table, ttl)) is not None:
+            return ExpiringMapState(table, self._current, expiry)
+        return self._state.map_state(table, self._current)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         reduce = as_reduce(state_descriptor.get_reduce_function())
-        return TableReducingState(self._values(state_descriptor), self._current, reduce)
+        table, expiry = self._values(state_descriptor)
+        if expiry is not None:
+            return ExpiringReducingState(table, self._current, expiry, reduce)
+        return TableReducingState(table, self._current, reduce)
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        return TableAggregatingState(
-            self._values(state_descriptor), self._current, state_descriptor.get_agg_function()
-        )
+        aggregate = state_descriptor.get_agg_function()
+        table, expiry = self._values(state_descriptor)
+        if expiry is not None:
+            return ExpiringAggregatingState(table, self._current, expiry, aggregate)
+        return TableAggregatingState(table, self._current, aggregate)
 
-    def _values(self, descriptor: StateDescriptor) -> ValueTable:
-        return self._state.value_table(self._name(descriptor), descriptor.type_info, namespaced=self._namespaced)
+    def _values(self, descriptor: StateDescriptor) -> tuple[ValueTable, Expiry | None]:
+        state, ttl = self._identity(descriptor)
+        table = self._state.value_table(table_name(state, ttl), namespaced=self._namespaced)
+        self._declare(descriptor)
+        return table, self._state.lifetimes.declare(state, table, ttl)
 
-    def _name(self, descriptor: StateDescriptor) -> str:
-        if descriptor.ttl_config is not None:
-            raise ProgramError(
-                f"State {descriptor.name!r} of operator {self._state.owner} asks for a time to live, which this version"
-                " of Flott does not have. Remove enable_time_to_live(), or clear the state with a timer."
-            )
-        return self._prefix + descriptor.name
+    def _declare(self, descriptor: StateDescriptor) -> None:
+        """Tell the types of a state, wherever it is: what was saved of other types is converted now, or refused."""
+        state, ttl = self._identity(descriptor)
+        self._state.schemas.declare((table_name(state, ttl), *former_names(state, ttl)), StateTypes.of(descriptor))
+
+    def _identity(self, descriptor: StateDescriptor) -> tuple[str, TimeToLive | None]:
+        """What the state is called, with its owner, and how long it lives."""
+        return self._prefix + descriptor.name, TimeToLive.of(descriptor.ttl_config)
 
 
 def state_handle(store: KeyedStateStore, descriptor: StateDescriptor) -> State | None:

@@ -10,6 +10,7 @@ from flott.metrics import MetricGroup
 from flott.runtime.operators.checkpointed import InitializationContext, SnapshotContext
 from flott.runtime.operators.context import TaskRuntimeContext
 from flott.runtime.operators.operator import Operator, OperatorContext
+from flott.runtime.state.state_clock import StateClocks
 
 
 class FunctionOperator(Operator):
@@ -20,6 +21,8 @@ class FunctionOperator(Operator):
         self.function = function
         self.metrics = MetricGroup()
         self.runtime_context = TaskRuntimeContext(context, self.metrics)
+        state = context.keyed_state
+        self.clocks = state.lifetimes.clocks if state is not None else StateClocks()
 
     @property
     def keeps_state_in_fields(self) -> bool:
@@ -27,6 +30,7 @@ class FunctionOperator(Operator):
         return isinstance(self.function, CheckpointedFunction)
 
     def open(self) -> None:
+        self._begin_lifetimes()  # state that is asked for may have to be converted
         if isinstance(self.function, CheckpointedFunction):
             try:
                 self.function.initialize_state(InitializationContext(self.context, self.runtime_context))
@@ -43,9 +47,16 @@ class FunctionOperator(Operator):
         """Resolve what is looked up once: called when the function is open."""
 
     def begin(self) -> None:
+        self._begin_lifetimes()
         self.runtime_context.begin()
 
+    def _begin_lifetimes(self) -> None:
+        if (state := self.context.keyed_state) is not None:
+            state.lifetimes.begin(self.context.scope.now_ms, self.watermark)
+
     def snapshot(self) -> None:
+        if (state := self.context.keyed_state) is not None:
+            state.lifetimes.sweep(self.records_in)
         if isinstance(self.function, CheckpointedFunction):
             try:
                 self.function.snapshot_state(SnapshotContext(self.context.scope))

@@ -126,7 +126,7 @@ class IntervalJoinOperator(FunctionOperator):
         self, own: Side, partners: dict[Any, Timeline], keys: list[Any], values: list[Any], timestamps: list[int]
     ) -> None:
         """Join records with those that wait."""
-        earliest_ms, latest_ms, current = own.earliest_ms, own.latest_ms, self._current
+        earliest_ms, latest_ms, current, clock = own.earliest_ms, own.latest_ms, self._current, self.clocks.event
         find, join = partners.get, self._join_left if own is self._left else self._join_right
         out: list[Any] = []
         stamps: list[int] = []
@@ -139,6 +139,7 @@ class IntervalJoinOperator(FunctionOperator):
             stop = bisect_right(times, timestamp + latest_ms, start)
             if start < stop:
                 current.key = key
+                clock.time = timestamp
                 join(value, timestamp, times[start:stop], held[1][start:stop], out, stamps)
                 if len(out) >= MAX_BATCH_RECORDS:
                     self._emit(out, stamps)

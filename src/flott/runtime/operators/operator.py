@@ -125,6 +125,7 @@ class Operator:
         self.side_emits: dict[str, Emit] = {}
         self.watermark = MIN_WATERMARK  #: what closed the previous epoch; the new one while timers fire
         self.ledger = LateLedger()  #: of operators that may find a record too late
+        self.records_in = 0  #: how many records the epoch had, once it ends
         #: The keys in state are ending, in a batch job. A timer that a program sets now is not set, as in Flink: one
         #: that sets itself again whenever it fires would go on for ever.
         self.ending = False

@@ -114,12 +114,13 @@ class ProcessOperator(FunctionOperator):
         select = keyed.select if keyed is not None else None
         if not inspect.isgeneratorfunction(call):
             call = _iterable(call)
-        current = self.current
+        current, clock = self.current, self.clocks.event
 
         def run(values: list[Any], timestamps: list[int] | None) -> None:
             out: list[Any] = []
             stamps: list[int] | None = None if timestamps is None else []
             cursor = iter(values)
+            clock.follow(cursor, timestamps)
             record._timestamp, record._domain = None, TimeDomain.EVENT_TIME
             try:
                 if timestamps is not None and stamps is not None:
@@ -166,11 +167,15 @@ class ProcessOperator(FunctionOperator):
         if not isinstance(self.function, _WITH_TIMERS):
             return
         record, current, on_timer = self.record, self.current, _iterable(self.function.on_timer)
+        clock, in_event_time = self.clocks.event, domain is TimeDomain.EVENT_TIME
+        clock.follow(None, None)
         out: list[Any] = []
         stamps: list[int] = []
         while (timer := timers.pop_due(time)) is not None:
             timestamp, key, _ = timer
             current.key, record._timestamp, record._domain = key, timestamp, domain
+            if in_event_time:
+                clock.time = timestamp
             try:
                 for produced in on_timer(timestamp, record):
                     out.append(produced)

@@ -34,6 +34,7 @@ class ReduceOperator(FunctionOperator):
         entries, changed = self._table.entries, self._table.changed
         out: list[Any] = []
         cursor = iter(values)
+        self.clocks.event.follow(cursor, timestamps)
         try:
             for value in cursor:
                 current.key = key = select(value)

@@ -44,6 +44,7 @@ class MapOperator(_ElementOperator):
     def process(self, values: list[Any], timestamps: list[int] | None) -> None:
         call = self.call
         cursor = iter(values)
+        self.clocks.event.follow(cursor, timestamps)
         try:
             out = [call(value) for value in cursor]
         except Exception as error:
@@ -60,6 +61,7 @@ class FilterOperator(_ElementOperator):
     def process(self, values: list[Any], timestamps: list[int] | None) -> None:
         call = self.call
         cursor = iter(values)
+        self.clocks.event.follow(cursor, timestamps)
         try:
             if timestamps is None:
                 kept = [value for value in cursor if call(value)]
@@ -82,6 +84,7 @@ class FlatMapOperator(_ElementOperator):
 
     def process(self, values: list[Any], timestamps: list[int] | None) -> None:
         cursor = iter(values)
+        self.clocks.event.follow(cursor, timestamps)
         if timestamps is None:
             produced = _flatten(self.call, cursor)
         else:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext
@@ -24,7 +26,14 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import TaskProgress, gather
-from flott.runtime.spark.worker import PLAN, StageBody, encode_plan
+from flott.runtime.spark.worker import PLAN, FoldBody, StageBody, encode_plan
+from flott.runtime.state.chains import StateFile
+from flott.runtime.state.folding import FoldOrder, fold
+
+#: Folds of no more than this many bytes in all are done in the driver: a Spark job would cost more than they do.
+SMALL_FOLD_BYTES = 1 << 20
+#: Larger ones take so many tasks at most, lest epochs wait for cores.
+FOLD_TASKS = 4
 
 
 class SparkRunner:
@@ -33,8 +42,11 @@ class SparkRunner:
     def __init__(self, context: SparkContext, log_file: Path):
         self._context = context
         self._log_file = log_file
+        self._token = uuid4().hex[:8]
         self._image: JobImage | None = None
         self._broadcast: Broadcast[JobImage] | None = None
+        self._former: Broadcast[JobImage] | None = None  #: that of the image before: a fold may still use it
+        self._group = ""  #: of all jobs of this runner, whatever the image: what was cancelled stays so
         self._bodies: list[StageBody] = []
         self._base: RDD[Any] | None = None
         self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flott-lineage")
@@ -43,14 +55,20 @@ class SparkRunner:
         self._cancelled = False
 
     def install(self, image: JobImage) -> None:
-        self.close()
-        self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flott-lineage")
-        self._image = image
-        self._broadcast = self._context.broadcast(image)
         stages = image.topology.stages
-        self._bodies = [StageBody(stage.index, stage is stages[-1], self._broadcast) for stage in stages]
-        width = stages[0].width
-        self._base = self._context.parallelize(range(width), width)
+        try:
+            broadcast = self._context.broadcast(image)
+            base = self._context.parallelize(range(stages[0].width), stages[0].width)
+        except Py4JError as error:
+            raise WorkerLostError(self._explain(error)) from error
+        if self._next is not None:
+            self._next.exception()  # it is being made of what is replaced here
+            self._next = None
+        if self._former is not None:
+            self._ahead.submit(_destroy, self._former)
+        self._former, self._broadcast, self._image, self._base = self._broadcast, broadcast, image, base
+        self._bodies = [StageBody(stage.index, stage is stages[-1], broadcast) for stage in stages]
+        self._group = self._group or f"flott-{image.image_id}"
 
     def run(self, plan: EpochPlan) -> EpochResult:
         image = self._image
@@ -108,6 +126,12 @@ class SparkRunner:
                 return TaskProgress(sum(stage.numCompletedTasks for stage in stages), total)
         return None
 
+    def slots(self) -> int | None:
+        """The cores of all executors, as many as there are now."""
+        with suppress(Py4JError):
+            return int(self._context.defaultParallelism)
+        return None
+
     def cancel(self) -> None:
         self._cancelled = True
         if self._image is not None:
@@ -115,30 +139,58 @@ class SparkRunner:
                 # Future jobs too: the epoch may be on its way to Spark, not yet a job that could be cancelled.
                 self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
+    def interrupt(self) -> None:
+        if self._image is not None:
+            with suppress(Py4JError):
+                self._context._jsc.sc().cancelJobGroup(self._group)
+
+    def fold(self, orders: Sequence[FoldOrder], purpose: str) -> list[StateFile]:
+        """In a job and a job group of its own: properties belong to a thread, so the epochs' are not touched."""
+        image = self._image
+        assert image is not None, "install() comes before fold()"
+        if sum(file.size for order in orders for file in order.chain) <= SMALL_FOLD_BYTES:
+            return [fold(order, image.storage) for order in orders]
+        try:
+            self._context.setJobGroup(self._fold_group(purpose), f"{image.job_name}: {purpose}", interruptOnCancel=True)
+            tasks = min(len(orders), FOLD_TASKS, max(1, self._context.defaultParallelism // 2))
+            return self._context.parallelize(orders, tasks).mapPartitions(FoldBody(image)).collect()
+        except Py4JError as error:
+            raise WorkerLostError(f"Spark could not fold state files: {self._reason(error)}") from error
+
+    def cancel_fold(self, purpose: str) -> None:
+        with suppress(Py4JError):
+            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._fold_group(purpose))
+
+    def _fold_group(self, purpose: str) -> str:
+        return f"flott-{self._token}-{purpose}"  # whatever the image is: it may change while a fold is at work
+
     def close(self) -> None:
         self._ahead.shutdown()  # after what is still being made or deleted
         self._next = None
-        if self._broadcast is not None:
-            with suppress(Py4JError):
-                self._broadcast.destroy()
-        self._broadcast = None
+        for broadcast in (self._former, self._broadcast):
+            if broadcast is not None:
+                _destroy(broadcast)
+        self._former = self._broadcast = None
 
     def _forget(self, rdd: RDD[Any]) -> None:
         """Delete the epoch's shuffle files now: Spark would wait for the JVM's garbage collector to find them."""
         with suppress(Py4JError):  # then they go when the handles are collected, or with the JVM
             rdd.cleanShuffleDependencies()
 
-    @property
-    def _group(self) -> str:
-        assert self._image is not None
-        return f"flott-{self._image.image_id}"
-
     def _explain(self, error: Py4JError) -> str:
         if self._cancelled:
             return "The epoch was cancelled."
+        return f"Spark could not complete the epoch: {self._reason(error)}"
+
+    def _reason(self, error: Py4JError) -> str:
         reasons = re.findall(r"(?:SparkException|Exception|Error): ([^\n]+)", str(error))
         reason = next((text for text in reversed(reasons) if text.strip()), "Spark gave no reason")
-        return f"Spark could not complete the epoch: {reason.strip()[:400]} (Spark's log: {self._log_file})"
+        return f"{reason.strip()[:400]} (Spark's log: {self._log_file})"
+
+
+def _destroy(broadcast: Broadcast[JobImage]) -> None:
+    with suppress(Py4JError):  # then it goes with the JVM
+        broadcast.destroy()
 
 
 def _identity(partition: int) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import getpass
 import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -69,6 +71,12 @@ def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
     context = SparkContext._active_spark_context or _new_context(settings, log_file)
     _ship_flott(context)
     return context
+
+
+def log_file_in(folder: str | None) -> Path:
+    """Where Spark's own output goes: a file of this process in a folder, or in Flott's below the temporary folder."""
+    chosen = Path(folder) if folder else Path(tempfile.gettempdir(), f"flott-{getpass.getuser()}", "logs")
+    return chosen / f"spark-{os.getpid()}.log"
 
 
 def send_python_files(context: SparkContext, archives: Iterable[Path]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from pyspark import TaskContext
@@ -17,6 +18,8 @@ from pyspark.core.broadcast import Broadcast
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.task import TaskCache, run_task
+from flott.runtime.state.chains import StateFile
+from flott.runtime.state.folding import FoldOrder, fold
 from flott.runtime.storage import LocalStorage
 
 #: The local property that carries the plan, or the name of the file that holds it.
@@ -49,6 +52,21 @@ class StageBody:
                 yield row
         else:
             yield from produced
+
+
+class FoldBody:
+    """The body of the tasks that fold state files. It takes along what a worker must know, but no vertex."""
+
+    def __init__(self, image: JobImage):
+        self._image = replace(image, payloads={})
+
+    def __call__(self, orders: Iterable[FoldOrder]) -> Iterator[StateFile]:
+        context = TaskContext.get()
+        assert context is not None
+        self._image.prepare_process()  # files may hold objects of the program's classes
+        for order in orders:
+            # Two attempts never write to one file: that of the first may still be at work, unknown to anybody.
+            yield fold(replace(order, target=f"{order.target}-{context.taskAttemptId()}"), self._image.storage)
 
 
 def encode_plan(plan: EpochPlan, storage: LocalStorage) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 #: How many versions a folded file remembers to contain: enough for a worker that was away for a while to catch up.
 REMEMBERED_VERSIONS = 32
@@ -32,23 +34,47 @@ class StateFile:
 Chain = tuple[StateFile, ...]
 
 
+def version_of(chain: Chain) -> str | None:
+    """The version of a copy of the state that contains exactly this chain; None if there is nothing in it.
+
+    It is the name of the last file. But part of a file that others wrote, before a change of parallelism, says nothing
+    about the parts beside it: only together do they make a version.
+    """
+    *_, last = (None, *_versions(chain))
+    return last
+
+
+def _versions(chain: Chain) -> Iterator[str]:
+    """The version up to each file."""
+    parts = blake2b(digest_size=8)
+    for file in chain:
+        if file.groups is None:
+            yield file.name  # made on top of all that is before it
+        else:
+            parts.update(f"{file.name}{file.groups}".encode())
+            yield f"{file.name}@{parts.hexdigest()}"
+
+
 def missing_files(chain: Chain, version: str | None) -> Chain | None:
-    """What a copy of the state lacks that is at some version, the name of the last file it contains.
+    """What a copy of the state lacks that is at some version (``version_of`` what it contains).
 
     None: the copy is of no use, because nobody can say how it and the chain differ.
     """
     if version is None:
         return chain
-    for position, file in enumerate(chain):
-        if version == file.name or (file.covers and version == file.covers[-1]):
+    for position, (file, reached) in enumerate(zip(chain, _versions(chain), strict=True)):
+        own = file.groups is None
+        if version == reached or (own and file.covers and version == file.covers[-1]):
             return chain[position + 1 :]
-        if version in file.covers and not file.is_base:
+        if own and version in file.covers and not file.is_base:
             # Merged changes may be applied over a part of themselves. A base may not: it does not name what is gone.
             return chain[position:]
     return None
 
 
 def remembered(chain: Chain) -> tuple[str, ...]:
-    """What a file that these were folded into remembers to contain."""
-    names = [covered for file in chain for covered in (*file.covers, file.name)]
+    """Which versions a file that these were folded into remembers to contain."""
+    names = [version for file in chain if file.groups is None for version in (*file.covers, file.name)]
+    if chain and chain[-1].groups is not None:
+        names += [*_versions(chain)][-1:]
     return tuple(names[-REMEMBERED_VERSIONS:])

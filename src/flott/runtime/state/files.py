@@ -18,7 +18,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -47,6 +47,10 @@ class BlockIndex:
     length: int
     checksum: int
 
+    def is_within(self, start: int, stop: int) -> bool:
+        """Whether the block stands between two positions."""
+        return self.length >= 0 and start <= self.offset <= self.offset + self.length <= stop
+
 
 class StateFileWriter:
     """Writes one file, key group after key group."""
@@ -54,7 +58,9 @@ class StateFileWriter:
     def __init__(self, file: BinaryIO, tables: Iterable[TableHeader]):
         self._file = file
         self._tables = tuple(tables)
-        self._numbers = {table.name: number for number, table in enumerate(self._tables)}
+        self._numbers: dict[str, list[int]] = {}
+        for number, table in enumerate(self._tables):
+            self._numbers.setdefault(table.name, []).append(number)
         self._index: list[BlockIndex] = []
         self.size = file.write(MAGIC + VERSION)
 
@@ -62,12 +68,17 @@ class StateFileWriter:
         """Write the block of a key group, which must be higher than those before it."""
         parts: list[bytes] = []
         for name, delta in deltas.items():
-            number = self._numbers[name]
+            number = self._number(name, group)
             section = encode_delta(self._tables[number], delta)
             parts += (_SECTION.pack(number, len(section)), section)
         block = b"".join(parts)
         self._index.append(BlockIndex(group, self.size, len(block), crc32(block)))
         self.size += self._file.write(block)
+
+    def _number(self, name: str, group: int) -> int:
+        """The number of the header that says what a table is in a key group."""
+        numbers = self._numbers[name]
+        return numbers[0] if len(numbers) == 1 else next(n for n in numbers if self._tables[n].is_about(group))
 
     def finish(self) -> int:
         """Write the index; returns the size of the file."""
@@ -100,9 +111,31 @@ class StateFileReader:
         block = self._index.get(group)
         return 0 if block is None else block.length
 
-    def block(self, group: int, *, plain: bool = False) -> dict[str, Delta]:
-        """The changes of one key group, by table. ``plain``: without the classes of the program that wrote them."""
-        return {name: self._decode(table, raw, plain) for name, table, raw in self._sections(group)}
+    def section_bytes(self, group: int) -> dict[str, int]:
+        """The size of each table's section in a key group's block. The sections themselves are not read."""
+        block = self._index.get(group)
+        sizes: dict[str, int] = {}
+        position, end = (0, 0) if block is None else (block.offset, block.offset + block.length)
+        while position < end:
+            self._file.seek(position)
+            try:
+                number, length = _SECTION.unpack(self._file.read(_SECTION.size))
+                sizes[self.tables[number].name] = length
+            except (struct.error, IndexError) as error:
+                raise self._without_sections(group) from error
+            position += _SECTION.size + length
+        return sizes
+
+    def block(
+        self, group: int, *, plain: bool = False, kinds: Container[str] | None = None
+    ) -> dict[str, Delta]:
+        """The changes of one key group, by table. ``plain``: without the classes of the program that wrote them;
+        ``kinds``: only tables of these kinds, the others are not decoded."""
+        return {
+            name: self._decode(table, raw, plain)
+            for name, table, raw in self._sections(group)
+            if kinds is None or table.kind in kinds
+        }
 
     def table_delta(self, group: int, table: str, *, plain: bool = False) -> Delta | None:
         """The changes of one table in one key group; the others are not decoded."""
@@ -111,21 +144,33 @@ class StateFileReader:
                 return self._decode(header, raw, plain)
         return None
 
-    def blocks(self, groups: range) -> Iterator[tuple[int, dict[str, Delta]]]:
+    def blocks(
+        self, groups: range, *, kinds: Container[str] | None = None
+    ) -> Iterator[tuple[int, dict[str, Delta]]]:
         """The changes of the key groups in a range, ascending, each read and checked when its turn comes."""
         for group in self._index:
             if group in groups:
-                yield group, self.block(group)
+                yield group, self.block(group, kinds=kinds)
 
     def _sections(self, group: int) -> Iterator[tuple[str, TableHeader, bytes]]:
         raw = self._raw(group)
         position = 0
         while position < len(raw):
-            number, length = _SECTION.unpack_from(raw, position)
+            try:
+                number, length = _SECTION.unpack_from(raw, position)
+                table = self.tables[number]
+            except (struct.error, IndexError) as error:
+                raise self._without_sections(group) from error
             position += _SECTION.size
-            table = self.tables[number]
+            if position + length > len(raw):
+                raise self._without_sections(group)
             yield table.name, table, raw[position : position + length]
             position += length
+
+    def _without_sections(self, group: int) -> CorruptStateError:
+        return CorruptStateError(
+            f"The state file {self._name} is damaged: the block of key group {group} is not made of sections."
+        )
 
     def _raw(self, group: int) -> bytes:
         block = self._index.get(group)
@@ -142,6 +187,8 @@ class StateFileReader:
     def _decode(self, table: TableHeader, raw: bytes, plain: bool) -> Delta:
         try:
             return decode_delta(table, raw, plain=plain)
+        except CorruptStateError as error:
+            raise CorruptStateError(f"The state file {self._name} cannot be read: {error}") from error
         except Exception as error:  # whatever a class of the user's raises when it is made anew
             raise StateError(
                 f"State {table.name!r} in the file {self._name} holds an object that cannot be made again:"
@@ -177,9 +224,10 @@ class StateFileReader:
             content = json.loads(raw)
             tables = tuple(TableHeader.from_json(table) for table in content["tables"])
             blocks = {fields[0]: BlockIndex(*fields) for fields in content["blocks"]}
+            misplaced = [block for block in blocks.values() if not block.is_within(len(MAGIC) + 1, blocks_end)]
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise CorruptStateError(f"The footer of the state file {self._name} cannot be read: {error}.") from error
-        if any(block.offset + block.length > blocks_end for block in blocks.values()):
+        if misplaced:
             raise CorruptStateError(f"The state file {self._name} is damaged: a block reaches beyond the blocks' end.")
         return tables, blocks
 

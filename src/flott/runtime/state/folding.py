@@ -6,15 +6,15 @@ anywhere: beside the epochs to keep chains short, for a savepoint, to make a sav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 
+from flott.runtime.state.chain_reader import applied, open_chain
 from flott.runtime.state.chains import Chain, StateFile, remembered
-from flott.runtime.state.files import StateFileReader, create_state_file, open_state_file
+from flott.runtime.state.files import create_state_file
 from flott.runtime.state.table_header import TableHeader
 from flott.runtime.state.table_kinds import make_table
 from flott.runtime.state.tables import Delta
+from flott.runtime.state.ttl import Horizon, drop_expired
 from flott.runtime.storage import LocalStorage
 
 
@@ -26,45 +26,35 @@ class FoldOrder:
     groups: tuple[int, int]  #: the key groups of the subtask, from and up to
     target: str  #: the name of the new file
     whole: bool  #: the chain is complete from its beginning: the result is a base, and names nothing that is gone
+    horizon: Horizon | None = None  #: a base leaves out what has expired by then, where the program wants it
 
 
 def fold(order: FoldOrder, storage: LocalStorage) -> StateFile:
     """Write the folded file and return the reference to it."""
-    groups = range(*order.groups)
-    with ExitStack() as stack:
-        readers = [stack.enter_context(open_state_file(storage, file.name)) for file in order.chain]
-        headers = _headers(readers)
-        with create_state_file(storage, order.target, headers.values()) as writer:
-            for group in groups:
-                counting = [
-                    reader
-                    for reader, file in zip(readers, order.chain, strict=True)
-                    if group in file.within(groups)
-                ]
-                if deltas := _fold_group(counting, group, headers, order.whole):
+    with open_chain(order.chain, range(*order.groups), storage) as chain:
+        headers = chain.headers
+        with create_state_file(storage, order.target, chain.merged_headers()) as writer:
+            for group in chain.held_groups():
+                if deltas := _fold_group(headers, chain.deltas(group), group, order):
                     writer.add(group, deltas)
     return StateFile(order.target, writer.size, order.whole, remembered(order.chain))
 
 
-def _headers(readers: Iterable[StateFileReader]) -> dict[str, TableHeader]:
-    """The tables of all files; what the newest says about a table counts."""
-    return {table.name: table for reader in readers for table in reader.tables}
-
-
 def _fold_group(
-    readers: Iterable[StateFileReader], group: int, headers: dict[str, TableHeader], whole: bool
+    headers: dict[str, TableHeader], found: dict[str, list[Delta]], group: int, order: FoldOrder
 ) -> dict[str, Delta]:
-    found: dict[str, list[Delta]] = {}
-    for reader in readers:
-        for name, delta in reader.block(group).items():
-            found.setdefault(name, []).append(delta)
     folded: dict[str, Delta] = {}
     for name, deltas in found.items():
-        table = make_table(headers[name].kind, headers[name].namespaced)
-        if whole:
-            for delta in deltas:
-                table.apply(delta)
-            folded.update({name: delta for delta in table.dump(lambda entry: group).values()})
+        if order.whole:
+            for delta in applied(headers[name], deltas).dump(lambda entry: group).values():
+                folded[name] = _living(headers[name], delta, order.horizon)
         else:
+            table = make_table(headers[name].kind, headers[name].namespaced)
             folded[name] = deltas[0] if len(deltas) == 1 else table.merge(deltas)
     return folded
+
+
+def _living(header: TableHeader, base: Delta, horizon: Horizon | None) -> Delta:
+    if header.ttl is None or horizon is None:
+        return base
+    return drop_expired(header.kind, base, header.ttl, horizon)

@@ -11,17 +11,21 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flott.errors import ProgramError, StateError, TypeMismatchError
-from flott.runtime.state.chains import Chain, StateFile, missing_files
+from flott.runtime.state.chains import Chain, StateFile, missing_files, version_of
+from flott.runtime.state.conforming import NotOfItsType, conform_delta
 from flott.runtime.state.encoding import encode_key
 from flott.runtime.state.files import StateFileWriter, by_group, create_state_file, is_savable, open_state_file
-from flott.runtime.state.handles import CurrentKey
+from flott.runtime.state.handles import CurrentKey, TableListState, TableMapState
 from flott.runtime.state.key_groups import KeyGroupIndex
+from flott.runtime.state.lifetimes import Lifetimes
 from flott.runtime.state.panes import ListPaneTable, PaneTable
+from flott.runtime.state.schemas import StateTypes, TableSchemas
 from flott.runtime.state.table_header import TableHeader
-from flott.runtime.state.table_kinds import make_table
+from flott.runtime.state.table_kinds import KINDS, make_table
 from flott.runtime.state.tables import Delta, ListTable, MapTable, Table, ValueTable
 from flott.runtime.state.timelines import TimelineTable
 from flott.runtime.state.timers import TimerTable
+from flott.runtime.state.ttl import state_name
 from flott.runtime.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -34,14 +38,23 @@ UNSAVED = "?"
 class KeyedState:
     """The tables of one operator subtask."""
 
-    def __init__(self, owner: str, max_parallelism: int, groups: range, *, in_place: bool = False):
+    def __init__(
+        self,
+        owner: str,
+        max_parallelism: int,
+        groups: range,
+        *,
+        in_place: bool = False,
+        key_type: TypeInformation | None = None,
+    ):
         self.owner = owner  #: the operator's label, for errors
         self.current = CurrentKey()
         self.groups = groups
         self._in_place = in_place  #: the program, and not an exchange, has brought records to their key's subtask
         self.version: str | None = None
         self._tables: dict[str, Table] = {}
-        self._types: dict[str, TypeInformation] = {}
+        self.lifetimes = Lifetimes(owner, self.find)
+        self.schemas = TableSchemas(self, key_type)
         self._group_index = KeyGroupIndex(max_parallelism)
 
     # --- tables ------------------------------------------------------------------------------------------------------
@@ -50,10 +63,10 @@ class KeyedState:
         self, name: str, value_type: TypeInformation | None = None, *, namespaced: bool = False
     ) -> ValueTable:
         """The value table with this name, made if it is new."""
-        if value_type is not None:
-            self._types[name] = value_type
         table = self._table(name, ValueTable.kind, namespaced)
         assert isinstance(table, ValueTable)
+        if value_type is not None:
+            self.schemas.declare((name,), StateTypes(value_type))
         return table
 
     def list_table(self, name: str, *, namespaced: bool = False) -> ListTable:
@@ -96,14 +109,14 @@ class KeyedState:
         """The keys by key group, and within a group as they came: the same order in every copy of the state."""
         return sorted(keys, key=self._group_index.__getitem__)
 
-    def _make(self, kind: str, namespaced: bool) -> Table:
+    def _make(self, name: str, kind: str, namespaced: bool) -> Table:
         """A new, empty table."""
         return make_table(kind, namespaced)
 
     def _table(self, name: str, kind: str, namespaced: bool = False) -> Table:
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = self._make(kind, namespaced)
+            table = self._tables[name] = self._make(name, kind, namespaced)
         if table.kind != kind:
             raise ProgramError(
                 f"Operator {self.owner} asks for the {kind} state {name!r}, but holds a {table.kind} state of that"
@@ -115,15 +128,44 @@ class KeyedState:
         """The table with this name, if there is one."""
         return self._tables.get(name)
 
-    def keys_with(self, name: str) -> list[Any]:
+    def keys_with(self, name: str) -> Iterable[Any]:
         """The keys that have an entry in a table, in an order that depends on the keys only."""
         table = self._tables[name]
         assert isinstance(table, ValueTable | ListTable | MapTable)
-        return sorted(table.entries, key=encode_key)
+        return sorted(table.entries, key=lambda key: (self._group_index[key], encode_key(key)))
 
     def sizes(self) -> dict[str, int]:
         """Number of entries per table."""
         return {name: table.size() for name, table in self._tables.items()}
+
+    def entry_count(self) -> int:
+        """Number of entries in all tables; an estimate where counting would take long."""
+        return sum(self.sizes().values())
+
+    # --- handles -----------------------------------------------------------------------------------------------------
+
+    def list_state(self, table: ListTable, current: CurrentKey) -> TableListState:
+        """The handle of a list state."""
+        return TableListState(table, current)
+
+    def map_state(self, table: MapTable, current: CurrentKey) -> TableMapState:
+        """The handle of a map state."""
+        return TableMapState(table, current)
+
+    # --- memory: nothing to do where all state is in memory ----------------------------------------------------------
+
+    _kinds_in_memory = KINDS
+    #: Whether state comes from the disk piece by piece: then a batch is announced, and afterwards room is made.
+    pages = False
+
+    def prefetch(self, keys: Iterable[Any]) -> None:
+        """Records with these keys are about to come."""
+
+    def make_room(self) -> None:
+        """A batch is done: let go of what takes more memory than there is."""
+
+    def close(self) -> None:
+        """The epoch is over, or given up: let go of what other processes may need."""
 
     def forget(self) -> None:
         """Be empty, as if nothing had ever been here: in a batch job, when the keys that were have ended."""
@@ -148,38 +190,45 @@ class KeyedState:
             self.version = UNSAVED
         for file in missing:
             self._load(file, storage)
-        self.version = chain[-1].name if chain else None
+        self.version = version_of(chain)
+        self.schemas.settle()
 
     def _load(self, file: StateFile, storage: LocalStorage) -> None:
         with open_state_file(storage, file.name) as reader:
             for header in reader.tables:
-                self._restored(header)
-            for _, deltas in reader.blocks(file.within(self.groups)):
-                for name, delta in deltas.items():
-                    self._tables[name].apply(delta)
+                self.schemas.loaded(header, file.within(self.groups))
+            kinds = {self._restored(header).kind for header in reader.tables} & self._kinds_in_memory
+            if kinds:
+                for _, deltas in reader.blocks(file.within(self.groups), kinds=kinds):
+                    for name, delta in deltas.items():
+                        self._tables[name].apply(delta)
 
     def _restored(self, header: TableHeader) -> Table:
         """The table that a file names, made if the program has not asked for it yet."""
         held = self._tables.get(header.name)
         if held is None:
-            held = self._tables[header.name] = self._make(header.kind, header.namespaced)
+            held = self._tables[header.name] = self._make(header.name, header.kind, header.namespaced)
         if held.kind != header.kind:
             raise StateError(
                 f"Operator {self.owner} has a {held.kind} state {header.name!r}, but its checkpoint holds a"
                 f" {header.kind} state of that name. Give the new state another name."
             )
+        self.lifetimes.loaded(header.name, header.ttl)
         return held
 
     def _reset(self) -> None:
         for table in self._tables.values():
             table.empty()
+        self.lifetimes.reset()
+        self.schemas.reset()
         self.version = None
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def save(self, chain: Chain, storage: LocalStorage, name: str) -> Chain:
         """Write what changed as a new file of this name, if anything did; returns the chain with it."""
-        changed = [table for table, held in self._tables.items() if held.has_changes()]
+        unwritten = self.lifetimes.unwritten
+        changed = [table for table, held in self._tables.items() if self._has_changes(held) or table in unwritten]
         if not changed:
             return chain
         self.version = UNSAVED  # until it is written
@@ -187,12 +236,17 @@ class KeyedState:
             for group, deltas in self._drain():
                 self._check(group, deltas)
                 self._add(writer, group, deltas)
+        self.lifetimes.saved(changed)
+        self.schemas.saved()
         self.version = name
         return (*chain, StateFile(name, writer.size, is_base=False))
 
+    def _has_changes(self, table: Table) -> bool:
+        return table.has_changes()
+
     def _drain(self) -> Iterable[tuple[int, dict[str, Delta]]]:
         """What changed, by key group, ascending; forgets it."""
-        return by_group({name: table.drain(self._grouping(table)) for name, table in self._tables.items()})
+        return by_group({name: table.drain(self.grouping(table)) for name, table in self._tables.items()})
 
     def _add(self, writer: StateFileWriter, group: int, deltas: dict[str, Delta]) -> None:
         try:
@@ -208,9 +262,12 @@ class KeyedState:
 
     def _header(self, name: str) -> TableHeader:
         table = self._tables[name]
-        return TableHeader(name, table.kind, table.namespaced)
+        return self.schemas.described(
+            TableHeader(name, table.kind, table.namespaced, ttl=self.lifetimes.header(name))
+        )
 
-    def _grouping(self, table: Table) -> Callable[[Any], int]:
+    def grouping(self, table: Table) -> Callable[[Any], int]:
+        """What gives the key group of an entry of a table."""
         index = self._group_index
         return (lambda entry: index[entry[0]]) if table.namespaced else index.__getitem__
 
@@ -222,8 +279,7 @@ class KeyedState:
                     f"Operator {self.owner} holds state {name!r} for a key of key group {group}, which is not one of"
                     f" its own ({self.groups.start} to {self.groups.stop - 1}). {self._why_foreign()}"
                 )
-            if name in self._types:
-                self._conform(name, delta)
+            self._conform(name, delta)
 
     def _why_foreign(self) -> str:
         if self._in_place:
@@ -235,13 +291,13 @@ class KeyedState:
         return "The key selector gave one record two different keys: it must depend on the record alone."
 
     def _conform(self, name: str, delta: Delta) -> None:
-        entries, values, _ = delta
+        types = self.schemas.types(name)
+        if types is None or (types.value is None and types.map_key is None):
+            return
+        stamped = self.lifetimes.is_stamped(name)
         try:
-            converted = self._types[name].conform(values)
-        except TypeMismatchError as error:
-            key = entries[error.index] if error.index is not None else "?"
-            raise TypeMismatchError(f"State {name!r} of operator {self.owner}, key {key!r}: {error}") from error
-        if converted is not values:
-            # Here, too: a worker that restores this state must see what this one goes on with.
-            delta[1] = converted
-            self.value_table(name).entries.update(zip(entries, converted, strict=True))
+            conform_delta(self._tables[name], delta, types.value, types.map_key, stamped)
+        except NotOfItsType as found:
+            raise TypeMismatchError(
+                f"State {state_name(name)!r} of operator {self.owner}, key {found.entry!r}: {found.error}"
+            ) from found.error

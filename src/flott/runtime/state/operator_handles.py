@@ -16,6 +16,7 @@ from flott.datastream.state._operator_state import OperatorStateStore
 from flott.errors import ProgramError, TypeMismatchError
 from flott.runtime.state.operator_shares import Mode
 from flott.runtime.state.operator_state import NamedState, OperatorState
+from flott.runtime.state.schemas import StateTypes
 
 
 class TaskOperatorStateStore(OperatorStateStore):
@@ -32,12 +33,12 @@ class TaskOperatorStateStore(OperatorStateStore):
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         self._check(state_descriptor, MapStateDescriptor)
-        named = self._state.named(state_descriptor.name, Mode.BROADCAST)
+        named = self._state.named(state_descriptor.name, Mode.BROADCAST, StateTypes.of(state_descriptor))
         return SubtaskBroadcastState(named, state_descriptor)
 
     def _list(self, descriptor: ListStateDescriptor, mode: Mode) -> ListState[Any]:
         self._check(descriptor, ListStateDescriptor)
-        return SubtaskListState(self._state.named(descriptor.name, mode), descriptor)
+        return SubtaskListState(self._state.named(descriptor.name, mode, StateTypes.of(descriptor)), descriptor)
 
     def _check(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> None:
         if not isinstance(descriptor, kind):

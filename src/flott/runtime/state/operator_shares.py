@@ -17,7 +17,7 @@ from enum import Enum
 class Mode(Enum):
     """How a state is dealt out; the value is what files and manifests call it."""
 
-    SPLIT = "list"
+    SPLIT = "split-list"
     UNION = "union-list"
     BROADCAST = "broadcast"
 

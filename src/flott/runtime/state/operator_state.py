@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
-from flott.errors import CorruptStateError, ProgramError, StateError
+from flott.errors import CorruptStateError, ProgramError, StateError, StateMigrationError, TypeMismatchError
+from flott.runtime.state.evolution import Convert
 from flott.runtime.state.files import StateFileReader, encode_file, is_savable
 from flott.runtime.state.keyed_state import UNSAVED
 from flott.runtime.state.operator_shares import Mode, OperatorStart, OperatorStateFile, StateShape, StateShare
+from flott.runtime.state.schema import schema_of
+from flott.runtime.state.schemas import StateTypes, conversion, key_conversion
 from flott.runtime.state.table_header import TableHeader
 from flott.runtime.storage import LocalStorage
 
@@ -27,10 +31,12 @@ _GROUP = 0
 class NamedState:
     """One named state: its items, and whether they changed since they were saved."""
 
-    __slots__ = ("changed", "items", "mode")
+    __slots__ = ("changed", "header", "items", "mode", "types")
 
     def __init__(self, mode: Mode):
         self.mode = mode
+        self.types: StateTypes | None = None  #: what the program declares, once it has asked for the state
+        self.header: TableHeader | None = None  #: what the file said about them; None: they are as declared
         #: A list, or for broadcast state a dict. Always the same object: handles of the program point at it.
         self.items: Any = {} if mode is Mode.BROADCAST else []
         self.changed = False
@@ -39,14 +45,47 @@ class NamedState:
         """All items, those of a map as pairs."""
         return list(self.items.items()) if self.mode is Mode.BROADCAST else list(self.items)
 
-    def take(self, items: Iterable[Any]) -> None:
-        """Add items that were dumped."""
+    def take(self, items: list[Any], header: TableHeader, what: str) -> None:
+        """Add items that a file with this header holds; ``what`` names the state in messages."""
+        if self.types is None:
+            self.header = header
+        else:
+            items = self._converted(items, header, self.types, what)
         self.items.update(items) if self.mode is Mode.BROADCAST else self.items.extend(items)
+
+    def declare(self, types: StateTypes, what: str) -> None:
+        """The program asks for the state: what was read of other types is converted, or refused."""
+        self.types = types
+        if self.header is not None:
+            items, header, self.header = self.dump(), self.header, None
+            self.items.clear()
+            self.take(items, header, what)
+
+    def _converted(self, items: list[Any], header: TableHeader, types: StateTypes, what: str) -> list[Any]:
+        if not items:
+            return items
+        values = conversion(what, header.value_type, types)
+        keys = key_conversion(what, header.map_key_type, types) if self.mode is Mode.BROADCAST else None
+        self.changed = self.changed or any(one is not None and one.rewrites for one in (values, keys))
+        if self.mode is not Mode.BROADCAST:
+            return _apply(values, items, what)
+        map_keys, mapped = [key for key, _ in items], [value for _, value in items]
+        return list(zip(_apply(keys, map_keys, what), _apply(values, mapped, what), strict=True))
 
     def empty(self) -> None:
         """Forget everything."""
         self.items.clear()
+        self.header = None
         self.changed = False
+
+
+def _apply(convert: Convert | None, values: list[Any], what: str) -> list[Any]:
+    if convert is None:
+        return values
+    try:
+        return convert.function(values)
+    except TypeMismatchError as error:
+        raise StateMigrationError(f"{what} cannot be restored: {error}") from error
 
 
 class OperatorState:
@@ -60,8 +99,8 @@ class OperatorState:
         self._file: OperatorStateFile | None = None
         self._digest = _digest_of(b"")  #: of the file; putting the same content again is no change
 
-    def named(self, name: str, mode: Mode) -> NamedState:
-        """The state with this name, made if it is new."""
+    def named(self, name: str, mode: Mode, types: StateTypes | None = None) -> NamedState:
+        """The state with this name, made if it is new. What was saved of other types is converted, or refused."""
         state = self._states.get(name)
         if state is None:
             state = self._states[name] = NamedState(mode)
@@ -70,7 +109,12 @@ class OperatorState:
                 f"Operator {self.owner} asks for the {mode.value} state {name!r}, but holds a {state.mode.value} state"
                 " of that name. Give each state of an operator its own name."
             )
+        if types is not None and state.types is None:
+            state.declare(types, self._what(name))
         return state
+
+    def _what(self, name: str) -> str:
+        return f"State {name!r} of operator {self.owner}"
 
     def size(self) -> int:
         """Number of items in all states."""
@@ -97,24 +141,26 @@ class OperatorState:
 
     def _load(self, file: OperatorStateFile, storage: LocalStorage) -> None:
         data = storage.read(file.name)
-        for name, (mode, items) in _read(data, file.name).items():
-            self._held(name, mode).take(items)
+        for header, items in _read(data, file.name).values():
+            self._held(header, file.name).take(items, header, self._what(header.name))
         self._file, self._digest = file, _digest_of(data)
 
     def _take(self, shares: Iterable[StateShare], storage: LocalStorage) -> None:
-        contents: dict[str, dict[str, tuple[Mode, list[Any]]]] = {}
+        contents: dict[str, dict[str, tuple[TableHeader, list[Any]]]] = {}
         for share in shares:
             if share.file not in contents:
                 contents[share.file] = _read(storage.read(share.file), share.file)
-            mode, items = contents[share.file].get(share.state, (Mode.SPLIT, []))
+            nothing: tuple[TableHeader, list[Any]] = TableHeader(share.state, Mode.SPLIT.value), []
+            header, items = contents[share.file].get(share.state, nothing)
             if len(items) < share.stop:
                 raise CorruptStateError(
                     f"The state file {share.file} holds {len(items)} items of state {share.state!r}, expected at least"
                     f" {share.stop}."
                 )
-            self._held(share.state, mode).take(items[share.start : share.stop])
+            self._held(header, share.file).take(items[share.start : share.stop], header, self._what(share.state))
 
-    def _held(self, name: str, mode: Mode) -> NamedState:
+    def _held(self, header: TableHeader, file: str) -> NamedState:
+        name, mode = header.name, _mode_of(header, file)
         state = self._states.setdefault(name, NamedState(mode))
         if state.mode is not mode:
             raise StateError(
@@ -148,7 +194,7 @@ class OperatorState:
         return any(state.changed for state in self._states.values())
 
     def _encode(self, held: dict[str, list[Any]]) -> bytes:
-        headers = [TableHeader(name, self._states[name].mode.value) for name in held]
+        headers = [self._header(name) for name in held]
         try:
             return encode_file(headers, {name: {_GROUP: items} for name, items in held.items()})
         except Exception as error:  # whatever an object of the user's raises when it is pickled
@@ -159,11 +205,22 @@ class OperatorState:
             ) from error
 
 
-def _read(data: bytes, name: str) -> dict[str, tuple[Mode, list[Any]]]:
-    """The states in a file: mode and items by name."""
+    def _header(self, name: str) -> TableHeader:
+        state = self._states[name]
+        plain = TableHeader(name, state.mode.value)
+        if state.types is None:  # as it was read
+            return plain if state.header is None else state.header
+        map_key = schema_of(state.types.map_key) if state.mode is Mode.BROADCAST else None
+        return replace(plain, value_type=schema_of(state.types.value), map_key_type=map_key)
+
+
+def _read(data: bytes, name: str) -> dict[str, tuple[TableHeader, list[Any]]]:
+    """The states in a file: what it says about them, and their items, by name."""
     reader = StateFileReader(io.BytesIO(data), name)
-    modes = {table.name: _mode_of(table, name) for table in reader.tables}
-    return {state: (modes[state], items) for state, items in reader.block(_GROUP).items()}
+    for table in reader.tables:
+        _mode_of(table, name)  # refuses what is no operator state
+    headers = {table.name: table for table in reader.tables}
+    return {state: (headers[state], items) for state, items in reader.block(_GROUP).items()}
 
 
 def _mode_of(table: TableHeader, name: str) -> Mode:

@@ -6,7 +6,7 @@ however many panes are open; and the end of a window needs no timer per key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -36,8 +36,11 @@ class PaneTable:
         self._saved: dict[Pane, int] = {}  #: pane -> how many of its keys are saved
         self._gone: dict[Pane, list[Any]] = {}  #: pane that was dropped -> its keys that were saved
 
-    def open(self, pane: Pane) -> tuple[dict[Any, Any], Marks]:
-        """The values of a pane by key, made if it is new, and where to mark the keys that are changed."""
+    def open(self, pane: Pane, keys: Iterable[Any] = ()) -> tuple[dict[Any, Any], Marks]:
+        """The values of a pane by key, made if it is new, and where to mark the keys that are changed.
+
+        ``keys`` are those about to be looked at, for whom it is good to know.
+        """
         held = self.panes.get(pane)
         if held is None:
             held = self.panes[pane] = {}
@@ -53,6 +56,10 @@ class PaneTable:
         if saved := self._saved.pop(pane, 0):
             self._gone.setdefault(pane, []).extend(islice(held, saved))
         return held
+
+    def release(self, pane: Pane) -> Iterator[dict[Any, Any]]:
+        """Forget a pane; gives what it held, in parts that fit into memory and come in the order of key groups."""
+        yield self.drop(pane)
 
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas: dict[int, Delta] = {}

@@ -19,6 +19,12 @@ class TableHeader:
     value_type: Json | None = None  #: of a value, of an element of a list, of a value in a map
     map_key_type: Json | None = None
     ttl: Json | None = None  #: set if values are stored with the time of their last access
+    #: Set if the table is of other types in other key groups: from and up to, of those the header is about.
+    groups: tuple[tuple[int, int], ...] | None = None
+
+    def is_about(self, group: int) -> bool:
+        """Whether the header says what the table is in a key group."""
+        return self.groups is None or any(start <= group < stop for start, stop in self.groups)
 
     def to_json(self) -> Json:
         """As the footer spells it; what is unset is left out."""
@@ -30,18 +36,22 @@ class TableHeader:
             "value-type": self.value_type,
             "map-key-type": self.map_key_type,
             "ttl": self.ttl,
+            "groups": None if self.groups is None else [list(span) for span in self.groups],
         }
         return {name: value for name, value in content.items() if value is not None}
 
     @staticmethod
     def from_json(content: Json) -> TableHeader:
         """The header that a footer spells; names it does not know are those of later versions and are passed over."""
+        name, kind, namespaced = content["name"], content["kind"], content["namespaced"]
+        groups = content.get("groups")
         return TableHeader(
-            content["name"],
-            content["kind"],
-            content["namespaced"],
+            name,
+            kind,
+            namespaced,
             content.get("key-type"),
             content.get("value-type"),
             content.get("map-key-type"),
             content.get("ttl"),
+            None if groups is None else tuple((start, stop) for start, stop in groups),
         )

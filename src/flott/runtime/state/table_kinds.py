@@ -20,6 +20,8 @@ _MAKERS: dict[str, Callable[[bool], Table]] = {
     TimelineTable.kind: lambda namespaced: TimelineTable(),
 }
 
+KINDS = frozenset(_MAKERS)
+
 
 def make_table(kind: str, namespaced: bool = False) -> Table:
     """An empty table of a kind that a file or the program names."""

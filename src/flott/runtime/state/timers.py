@@ -13,6 +13,9 @@ from typing import Any
 from flott.runtime.state.encoding import encode_key
 from flott.runtime.state.tables import Delta
 
+#: Timestamp, key, namespace.
+Timer = tuple[int, Any, Any]
+
 #: So many deleted timers may wait in the queue before it is worth clearing up.
 TIDY_ABOVE = 1024
 
@@ -25,8 +28,8 @@ class TimerTable:
     __slots__ = ("_heap", "changed", "live")
 
     def __init__(self) -> None:
-        self.live: dict[tuple[int, Any, Any], None] = {}
-        self.changed: dict[tuple[int, Any, Any], None] = {}
+        self.live: dict[Timer, None] = {}
+        self.changed: dict[Timer, None] = {}
         #: (timestamp, order token, timer). Deleted timers stay until they come up and are then skipped.
         self._heap: list[tuple[int, bytes, tuple[int, Any, Any]]] = []
 
@@ -45,7 +48,7 @@ class TimerTable:
             del self.live[timer]
             self.changed[timer] = None
 
-    def pop_due(self, time: int) -> tuple[int, Any, Any] | None:
+    def pop_due(self, time: int) -> Timer | None:
         """Remove and return the earliest timer that is due at this time, or None."""
         heap = self._heap
         while heap and heap[0][0] <= time:
@@ -55,6 +58,14 @@ class TimerTable:
                 self.changed[timer] = None
                 return timer
         return None
+
+    def is_set(self, timestamp: int, key: Any, namespace: Any = None) -> bool:
+        """Whether there is such a timer."""
+        return (timestamp, key, namespace) in self.live
+
+    def all_timers(self) -> list[Timer]:
+        """Every timer that is set."""
+        return list(self.live)
 
     def next_timestamp(self) -> int | None:
         """The earliest registered timestamp."""
@@ -88,8 +99,8 @@ class TimerTable:
 
     @staticmethod
     def merge(deltas: Iterable[Delta]) -> Delta:
-        live: dict[tuple[int, Any, Any], None] = {}
-        gone: dict[tuple[int, Any, Any], None] = {}
+        live: dict[Timer, None] = {}
+        gone: dict[Timer, None] = {}
         for added, removed in deltas:
             for timer in removed:
                 live.pop(timer, None)
@@ -117,7 +128,11 @@ class TimerTable:
             self._heap[:] = unique.values()
             heapify(self._heap)
 
-    def _push(self, timer: tuple[int, Any, Any]) -> None:
-        timestamp, key, namespace = timer
-        token = encode_key(key) if namespace is None else encode_key((key, namespace))
-        heappush(self._heap, (timestamp, token, timer))
+    def _push(self, timer: Timer) -> None:
+        heappush(self._heap, (timer[0], order_token(timer), timer))
+
+
+def order_token(timer: Timer) -> bytes:
+    """What decides the order of timers with the same timestamp."""
+    _, key, namespace = timer
+    return encode_key(key) if namespace is None else encode_key((key, namespace))

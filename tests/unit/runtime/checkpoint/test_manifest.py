@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flott.common._savepoint_format import SavepointFormatType
 from flott.datastream.connectors.base import Slice, SlicePlan
 from flott.errors import CorruptStateError
 from flott.graph.operator_ids import OperatorId
@@ -16,12 +17,14 @@ from flott.runtime.checkpoint.manifest import (
     InputPlan,
     Manifest,
     OperatorSnapshot,
+    SavepointMark,
     SourceSnapshot,
     SubtaskSnapshot,
     decode_input,
     decode_manifest,
     encode_input,
     encode_manifest,
+    with_names,
 )
 from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.state.keyed_state import StateFile
@@ -60,6 +63,10 @@ manifests = st.builds(
     attempts=st.lists(_text, max_size=3).map(tuple),
     wakeup_ms=st.none() | _times,
     final=st.booleans(),
+    accumulators=st.none() | st.binary(max_size=4),
+    savepoint=st.none() | st.builds(
+        SavepointMark, _text, st.sampled_from(SavepointFormatType), st.none() | _text, st.booleans()
+    ),
 )  # fmt: skip
 _slices = st.builds(Slice, _text, _json, _json, st.none() | st.integers(0), st.booleans(), _json)
 _slice_plans = st.builds(
@@ -104,13 +111,13 @@ def test_an_input_plan_is_read_as_it_was_written(plan):
     assert decode_input(encode_input(plan), "f") == plan
 
 
-def test_a_manifest_from_before_there_was_operator_state_is_read():
-    content = json.loads(encode_manifest(EXAMPLE))
-    for subtask in content["operators"]["ab" * 16]["subtasks"]:
-        del subtask["operator-state"]
-    read = decode_manifest(json.dumps(content).encode(), "f").operators[OperatorId("ab" * 16)].subtasks
-    assert [subtask.operator_state for subtask in read] == [None, None]
-    assert [subtask.chain for subtask in read] == [s.chain for s in EXAMPLE.operators[OperatorId("ab" * 16)].subtasks]
+def test_files_are_renamed_wherever_they_are_referred_to():
+    renamed = with_names(EXAMPLE, lambda name: f"/elsewhere/{name}")
+    assert renamed.files == {f"/elsewhere/{name}" for name in EXAMPLE.files}
+    assert renamed.state_bytes == EXAMPLE.state_bytes
+    chains = [s.chain or () for op in renamed.operators.values() for s in op.subtasks]
+    assert not any(file.covers for chain in chains for file in chain), "nobody has files under such names"
+    assert with_names(Manifest("j", "n", 1, 0, 0), str.upper) == Manifest("j", "n", 1, 0, 0)
 
 
 def test_a_manifest_knows_its_files_and_their_size():
@@ -135,8 +142,9 @@ def test_damage_anywhere_is_a_corrupt_file_and_never_another_error(encoded, deco
         for byte in (0x00, 0x22, 0x5D, 0x39, 0xFF):
             damaged = bytearray(encoded)
             damaged[position] = byte
-            with suppress(CorruptStateError):  # a digit or letter may pass for another
-                decode(bytes(damaged), "chk-7/_metadata")
+            if damaged != encoded:
+                with pytest.raises(CorruptStateError, match="chk-7/_metadata"):
+                    decode(bytes(damaged), "chk-7/_metadata")
 
 
 def _without_each_part(content: object) -> list[object]:
@@ -160,9 +168,12 @@ def _without_each_part(content: object) -> list[object]:
 )
 def test_a_file_with_parts_missing_or_of_another_type_raises_no_other_error(encoded, decode):
     refused = 0
-    for content in _without_each_part(json.loads(encoded)):
+    head, body = encoded.split(b"\n", 1)
+    kind = head.split()[0]
+    for content in _without_each_part(json.loads(body)):
+        changed = json.dumps(content).encode()
         try:
-            decode(json.dumps(content).encode(), "f")
+            decode(b"%s 2 %08x %d\n%s" % (kind, crc32(changed), len(changed), changed), "f")
         except CorruptStateError:
             refused += 1
     assert refused > 20
@@ -171,12 +182,25 @@ def test_a_file_with_parts_missing_or_of_another_type_raises_no_other_error(enco
 @pytest.mark.parametrize("data", [b"", b"5", b"[]", b'"x"', b"null", b"{}", b"{", b"\xff\xfe", b"PK\x03\x04"])
 def test_something_else_than_a_manifest_is_refused(data):
     for decode in (decode_manifest, decode_input):
-        with pytest.raises(CorruptStateError, match="x/_metadata is not a Flott file or is damaged"):
+        with pytest.raises(CorruptStateError, match="x/_metadata is not a Flott (snapshot|plan) or is damaged"):
             decode(data, "x/_metadata")
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
-def test_another_version_is_refused_by_name(version):
-    content = json.loads(encode_manifest(EXAMPLE)) | {"version": version}
-    with pytest.raises(CorruptStateError, match=rf"x has format version {version}; this version .* reads version 1"):
-        decode_manifest(json.dumps(content).encode(), "x")
+@pytest.mark.parametrize(("version", "age"), [(0, "an earlier"), (1, "an earlier"), (3, "a later"), (99, "a later")])
+def test_another_version_is_refused_by_name(version, age):
+    encoded = encode_manifest(EXAMPLE).replace(b" 2 ", f" {version} ".encode(), 1)
+    with pytest.raises(CorruptStateError, match=rf"x has format version {version}, of {age} .* reads version 2\. Use"):
+        decode_manifest(encoded, "x")
+
+
+def test_a_plan_is_not_taken_for_a_checkpoint():
+    with pytest.raises(CorruptStateError, match="not a Flott snapshot"):
+        decode_manifest(encode_input(EXAMPLE_PLAN), "x")
+    with pytest.raises(CorruptStateError, match="not a Flott plan"):
+        decode_input(encode_manifest(EXAMPLE), "x")
+
+
+def test_the_first_line_lets_anybody_check_the_rest():
+    head, body = encode_manifest(EXAMPLE).split(b"\n", 1)
+    assert head == b"flott-snapshot 2 %08x %d" % (crc32(body), len(body))
+    assert json.loads(body)["job-name"] == "word count"

@@ -243,12 +243,12 @@ def test_a_path_that_is_no_completed_checkpoint_is_refused_with_advice(tmp_path,
     (tmp_path / "job" / "chk-1").mkdir()
     (tmp_path / "job" / "other").mkdir()
     (tmp_path / "job" / "other" / "_metadata").write_text("{}")
-    with pytest.raises(StateError, match=r"is not a completed checkpoint\. Give the path of a folder such as .*chk-42"):
+    with pytest.raises(StateError, match=r"is not a (completed checkpoint.*such as .*chk-42|Flott snapshot)"):
         open_checkpoint(str(tmp_path / path), sync=False)
 
 
 def test_a_damaged_checkpoint_is_told_from_a_missing_one(tmp_path):
     store_at(tmp_path).publish(manifest(42))
-    (tmp_path / "chk-42" / "_metadata").write_text('{"version": 99}')
+    (tmp_path / "chk-42" / "_metadata").write_text("flott-snapshot 99 00000000 2\n{}")
     with pytest.raises(CorruptStateError, match="format version 99"):
         open_checkpoint(str(tmp_path / "chk-42"), sync=False)

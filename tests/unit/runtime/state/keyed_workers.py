@@ -6,14 +6,15 @@ import copy
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
-from unittest import mock
 
 from hypothesis import strategies as st
 
 from flott.errors import StorageError
-from flott.runtime.state import compaction
+from flott.runtime.state.chains import Chain
 from flott.runtime.state.encoding import encode_key
+from flott.runtime.state.folding import FoldOrder, fold
 from flott.runtime.state.handles import (
     TableAggregatingState,
     TableListState,
@@ -22,9 +23,10 @@ from flott.runtime.state.handles import (
     TableValueState,
 )
 from flott.runtime.state.key_groups import key_group_of
-from flott.runtime.state.keyed_state import Chain, KeyedState
+from flott.runtime.state.keyed_state import KeyedState
 
 MAX_PARALLELISM = 16
+ALL_GROUPS = range(MAX_PARALLELISM)
 KEYS = ["a", "b", 3, (4, "d"), None]
 
 
@@ -39,6 +41,8 @@ class MemoryStorage:
     def read(self, name: str) -> bytes:
         self._check()
         self.reads.append(name)
+        if name not in self.files:
+            raise StorageError(f"Cannot read {name}: No such file or directory.")
         return self.files[name]
 
     @contextmanager
@@ -86,7 +90,7 @@ def add_or_forget(total: int | None, value: int) -> int | None:
 class Worker:
     """A process with its copy of one subtask's state."""
 
-    def __init__(self, groups: range = range(MAX_PARALLELISM)) -> None:
+    def __init__(self, groups: range = ALL_GROUPS) -> None:
         self.state = KeyedState("counter (uid c)", MAX_PARALLELISM, groups)
         self.open()
 
@@ -116,6 +120,10 @@ class Worker:
         seen["timers"] = self.fired()
         seen["next timer"] = copy.deepcopy(self.timers).next_timestamp()
         return seen
+
+    def value_keys(self) -> list[Any]:
+        """The keys that have a value."""
+        return self.state.keys_with("value")
 
     def fired(self) -> list[Any]:
         """The timers in the order they would fire."""
@@ -251,20 +259,38 @@ class Model:
         return seen
 
 
-@contextmanager
-def folding(fan_in: int = 8, rewrite_factor: int = 2, smallest_tier: int = 16 * 1024) -> Iterator[None]:
-    """With other constants of compaction, so that small tests fold much."""
-    with mock.patch.multiple(
-        compaction, FAN_IN=fan_in, REWRITE_FACTOR=rewrite_factor, SMALLEST_TIER_BYTES=smallest_tier
-    ):
-        yield
+def folded(
+    chain: Chain, storage: Any, name: str, start: int = 0, stop: int | None = None, groups: range = ALL_GROUPS
+) -> Chain:
+    """The chain with some neighbours among its files folded into one."""
+    stop = len(chain) if stop is None else stop
+    order = FoldOrder(chain[start:stop], (groups.start, groups.stop), name, whole=start == 0)
+    return (*chain[:start], fold(order, storage), *chain[stop:])
 
 
-#: Merging often and never writing a base; both; mostly bases; as shipped.
-foldings = st.sampled_from([(2, 10**9, 300), (3, 10**9, 10**6), (3, 10**9, 400), (3, 2, 300), (8, 2, 16 * 1024)])
+class Folder:
+    """Folds chains as compaction might, with names of its own."""
+
+    def __init__(self, storage: Any) -> None:
+        self._storage = storage
+        self._names = map("folded-{}".format, count())
+
+    def __call__(self, chain: Chain, run: Run | None, groups: range = ALL_GROUPS) -> Chain:
+        if run is None or not chain:
+            return chain
+        start = run[0] % len(chain)
+        return folded(chain, self._storage, next(self._names), start, start + run[1], groups)
 
 
-def fresh(chain: Chain, storage: Any, groups: range = range(MAX_PARALLELISM)) -> Worker:
+#: Where a fold begins, counted round the chain, and how many files it takes; None: nothing is folded.
+Run = tuple[int, int]
+#: After most epochs nothing is folded; else anything from one file to the whole chain.
+runs: st.SearchStrategy[Run | None] = st.one_of(
+    st.none(), st.none(), st.tuples(st.integers(0, 12), st.integers(1, 9)), st.just((0, 100))
+)
+
+
+def fresh(chain: Chain, storage: Any, groups: range = ALL_GROUPS) -> Worker:
     """A worker that was never seen before, restored."""
     worker = Worker(groups)
     worker.state.bring_to(chain, storage)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from flott.errors import CorruptStateError, StateError
 from flott.runtime.state.panes import ListPaneTable, PaneTable
-from flott.runtime.state.tables import ListTable, MapTable, Table, ValueTable, make_table
+from flott.runtime.state.table_kinds import make_table
+from flott.runtime.state.tables import ListTable, MapTable, Table, ValueTable
 from flott.runtime.state.timers import TimerTable
 
 

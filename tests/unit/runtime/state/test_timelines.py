@@ -10,9 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flott.runtime.state.chains import Chain
 from flott.runtime.state.keyed_state import KeyedState
 from flott.runtime.state.timelines import TimelineTable
-from tests.unit.runtime.state.keyed_workers import MAX_PARALLELISM, MemoryStorage, folding, foldings, group_of
+from tests.unit.runtime.state.keyed_workers import MAX_PARALLELISM, Folder, MemoryStorage, group_of, runs
 
 KEYS = ["a", "b", 3, None]
 
@@ -134,22 +135,21 @@ def test_a_dump_rebuilds_the_table_and_later_deltas_fit_both(before: list[list[A
         assert view(follower) == view(restored) == model.view()
 
 
-@settings(max_examples=60, deadline=None)
-@given(epochs_of_steps, foldings, st.data())
-def test_state_files_restore_it_in_any_worker_however_they_were_folded(
-    epochs: list[list[Any]], constants: tuple[int, int, int], data: st.DataObject
-) -> None:
-    storage, model, chain = MemoryStorage(), Model(), ()
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.lists(steps, max_size=8), runs), min_size=1, max_size=8), st.data())
+def test_state_files_restore_it_in_any_worker_however_they_were_folded(history: list[Any], data: st.DataObject) -> None:
+    storage, model = MemoryStorage(), Model()
+    chain: Chain = ()
+    fold = Folder(storage)
     workers = [KeyedState("join", MAX_PARALLELISM, range(MAX_PARALLELISM)) for _ in range(3)]
-    with folding(*constants):
-        for number, epoch in enumerate(epochs):
-            worker = workers[data.draw(st.integers(0, 2))]
-            table = worker.timeline_table("left")
-            worker.bring_to(chain, storage)  # type: ignore[arg-type]
-            for step in model.steps(epoch):
-                step(table)
-            chain = worker.save(chain, storage, f"file-{number}")  # type: ignore[arg-type]
-            assert view(table) == model.view()
+    for number, (epoch, run_to_fold) in enumerate(history):
+        worker = workers[data.draw(st.integers(0, 2))]
+        table = worker.timeline_table("left")
+        worker.bring_to(chain, storage)  # type: ignore[arg-type]
+        for step in model.steps(epoch):
+            step(table)
+        chain = fold(worker.save(chain, storage, f"file-{number}"), run_to_fold)  # type: ignore[arg-type]
+        assert view(table) == model.view()
     for worker in [*workers, KeyedState("join", MAX_PARALLELISM, range(MAX_PARALLELISM))]:
         worker.bring_to(chain, storage)  # type: ignore[arg-type]
         assert view(worker.timeline_table("left")) == model.view()

@@ -120,7 +120,7 @@ class AlignedWindowOperator(WindowedOperator):
             if len(keys) != len(values):  # a selector that raises StopIteration ends a map() without a sound
                 raise ProgramError("A key selector raised StopIteration.")
             for window in windows:
-                held, marks = self._panes.open(window)
+                held, marks = self._panes.open(window, keys)
                 cursor = iter(values)
                 if self._fold is None:
                     _append(keys, cursor, held, marks)
@@ -139,7 +139,8 @@ class AlignedWindowOperator(WindowedOperator):
         advanced = super().advance(time)
         over = [window for window in self._windows() if window[1] - 1 <= self.watermark]
         for window in sorted(over, key=_end):
-            self._emit(TimeWindow(*window), self._panes.drop(window))
+            for part in self._panes.release(window):
+                self._emit(TimeWindow(*window), part)
         return advanced
 
     def next_event_time_ms(self) -> int | None:
@@ -151,6 +152,7 @@ class AlignedWindowOperator(WindowedOperator):
         return cast("Iterable[tuple[int, int]]", self._panes.panes)
 
     def _emit(self, window: TimeWindow, held: dict[Any, Any]) -> None:
+        self.clocks.event.time = window.max_timestamp()
         keys = self.state.in_group_order(held)
         cursor = iter(keys)
         try:

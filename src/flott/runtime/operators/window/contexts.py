@@ -25,6 +25,7 @@ from flott.runtime.operators.context import TableStateStore, state_handle
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.window.holdings import TRIGGER_STATE
 from flott.runtime.operators.window.namespaces import namespace_of
+from flott.runtime.state.expiring_handles import ExpiringMergingState
 from flott.runtime.state.handles import CurrentKey
 from flott.runtime.state.keyed_state import KeyedState
 from flott.runtime.state.timers import TimerTable
@@ -110,6 +111,10 @@ class WindowTriggerContext(_Clocks, Trigger.OnMergeContext):
         name = TRIGGER_STATE + state_descriptor.name
         into = (self._key, self._namespace)
         others = [(self._key, namespace) for namespace in self._merged]
+        handle = self.get_partitioned_state(state_descriptor)
+        if isinstance(handle, ExpiringMergingState):
+            handle.unite(into, others)
+            return
         match state_descriptor:
             case ListStateDescriptor():
                 self._state.list_table(name, namespaced=True).unite(into, others)

@@ -100,7 +100,7 @@ def _release_triggers(state: KeyedState) -> None:
     for name in state.sizes():
         table = state.find(name)
         if name in (EVENT_TIMERS, PROCESSING_TIMERS) and isinstance(table, TimerTable):
-            for timer in list(table.live):
+            for timer in table.all_timers():
                 table.delete(*timer)
         elif name.startswith(TRIGGER_STATE):
             match table:

@@ -198,6 +198,7 @@ class WindowOperator(WindowedOperator):
         if self._event_time and (timestamps is None or min(timestamps) == MIN_WATERMARK):
             raise self.without_time(values, timestamps)
         cursor = iter(values)
+        self.clocks.event.follow(cursor, timestamps)
         late: list[int] = []
         take = self._merge_in if self._merging is not None else self._put_in
         try:
@@ -329,13 +330,17 @@ class WindowOperator(WindowedOperator):
         ask: Callable[[int, Any, Any], TriggerResult],
         is_domain_of_windows: bool,
     ) -> None:
+        clock = self.clocks.event
+        clock.follow(None, None)
         while (timer := timers.pop_due(time)) is not None:
             timestamp, key, namespace = timer
             self.current.key = key
+            if timers is self._event:
+                clock.time = timestamp
             asks = not is_end(namespace)
             if not asks:
                 (namespace,) = namespace
-                if (timestamp, key, namespace) in timers.live:
+                if timers.is_set(timestamp, key, namespace):
                     continue  # the trigger has a timer there again, which will do
             window = window_of(namespace)
             place = namespace
@@ -363,7 +368,7 @@ class WindowOperator(WindowedOperator):
         due at the same time; and a program that was changed may allow for more lateness than the timer knows. The end
         then gets a timer of its own, which the trigger is not asked about."""
         end = self._cleanup_time(window)
-        if (end, key, namespace) not in self._timers.live and end != MAX_WATERMARK:
+        if end != MAX_WATERMARK and not self._timers.is_set(end, key, namespace):
             self._timers.register(end, key, end_of(namespace))
 
     def _forget_window(self, key: Any, window: Any, namespace: Any, place: Any) -> None:

@@ -150,6 +150,7 @@ class SessionWindowOperator(WindowedOperator):
         self.current.key = key
         for start, end, folded in sorted(ended, key=lambda session: session[1]):
             window = TimeWindow(start, end)
+            self.clocks.event.time = window.max_timestamp()
             try:
                 self.fire(key, window, [self._fold.result(folded)])
                 self.forget(key, window)

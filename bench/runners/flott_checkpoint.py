@@ -1,0 +1,118 @@
+"""What one subtask that holds a million keys writes at the end of an epoch in which some of them have changed.
+
+The engine's own state, without Spark and without records: keys are touched as an operator does, then saved as an epoch
+does, to a file that is forced to the disk. The time of a save is what the checkpoint adds to an epoch; that of opening
+is what the state costs the epoch at its beginning.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import flott
+from bench import state
+from bench.runners import command
+from bench.runners.flott_totals import BACKENDS
+from flott.common import Types
+from flott.runtime.checkpoint import paths
+from flott.runtime.state.backend import BackendSettings, StateOwner, make_keyed_state
+from flott.runtime.state.chains import Chain
+from flott.runtime.state.handles import TableValueState
+from flott.runtime.storage import LocalStorage
+
+SHARES = (0.001, 0.01, 0.1, 1.0)
+MAX_PARALLELISM = 128
+MEMORY_BYTES = 256 << 20  # half of state.MANAGED_MEMORY: what a task gets of it on two cores
+#: Records come in batches; the state is told of each.
+BATCH_RECORDS = 1_024
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One epoch."""
+
+    opened_seconds: float
+    seconds: float
+    size: int
+
+
+@dataclass
+class Subtask:
+    """The state of an operator subtask that has all key groups."""
+
+    request: command.Request
+    keys: int
+    chain: Chain = ()
+    epoch: int = 0
+    storage: LocalStorage = field(init=False)
+
+    def __post_init__(self) -> None:
+        scratch = self.request.scratch
+        self.storage = LocalStorage(str(scratch / "job"))
+        settings = BackendSettings(BACKENDS[self.request.variant], MEMORY_BYTES, str(scratch / "local"))
+        owner = StateOwner("totals", MAX_PARALLELISM, range(MAX_PARALLELISM), key_type=Types.LONG())
+        self.state = make_keyed_state(settings, owner, "checkpoint", "0" * 32, sharing=1)
+
+    def run_epoch(self, touched: int) -> Saved:
+        """An epoch that adds to so many keys, others each time."""
+        self.epoch += 1
+        began = time.perf_counter()
+        self.state.bring_to(self.chain, self.storage)
+        opened = time.perf_counter()
+        self._touch(touched)
+        before_save = time.perf_counter()
+        # As epochs name them: so many letters of the operator, the subtask, the epoch, the attempt.
+        chain = self.state.save(self.chain, self.storage, f"{paths.STATE}/{'0' * 16}-0-{self.epoch}-0")
+        ended = time.perf_counter()
+        self.chain = chain
+        return Saved(opened - began, ended - before_save, chain[-1].size)
+
+    def _touch(self, touched: int) -> None:
+        total = TableValueState(self.state.value_table("total", Types.LONG()), self.state.current)
+        for batch in self._batches(touched):
+            self.state.prefetch(batch)
+            for key in batch:
+                self.state.current.key = key
+                total.update((total.value() or 0) + (key & 1023))
+            self.state.make_room()
+
+    def _batches(self, touched: int) -> Iterator[list[int]]:
+        first = self.epoch * touched
+        for start in range(first, first + touched, BATCH_RECORDS):
+            places = range(start, min(start + BATCH_RECORDS, first + touched))
+            yield [place * state.SPREAD % self.keys for place in places]
+
+
+def measure(request: command.Request) -> dict[str, object]:
+    subtask = Subtask(request, state.KEYS[request.workload] // request.shrink)
+    full = subtask.run_epoch(subtask.keys)
+    changes = [_change(subtask, share, request.repeats) for share in SHARES]
+    one_percent = next(change for change in changes if change["share"] == 0.01)
+    return {
+        "milliseconds": one_percent["milliseconds"],
+        "keys": subtask.keys,
+        "full_bytes": full.size,
+        "changes": changes,
+        "detail": f"{BACKENDS[request.variant]}, one subtask, 1 % of {subtask.keys:,} keys changed; forced to disk",
+        "versions": {"flott": getattr(flott, "__version__", "")},
+    }
+
+
+def _change(subtask: Subtask, share: float, repeats: int) -> dict[str, object]:
+    touched = max(1, int(subtask.keys * share))
+    subtask.run_epoch(touched)  # not counted
+    rounds = [subtask.run_epoch(touched) for _ in range(repeats)]
+    return {
+        "share": share,
+        "touched": touched,
+        "bytes": int(statistics.median(saved.size for saved in rounds)),
+        "milliseconds": [round(saved.seconds * 1_000, 2) for saved in rounds],
+        "opened_milliseconds": [round(saved.opened_seconds * 1_000, 2) for saved in rounds],
+    }
+
+
+if __name__ == "__main__":
+    command.main("flott", measure)

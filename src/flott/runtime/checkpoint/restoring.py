@@ -1,0 +1,204 @@
+"""A job begins with a snapshot of another: its files are copied or taken over before the first epoch. Driver side.
+
+    NO_CLAIM   the files are copied into the job's own directory; the snapshot stays its user's, and may be deleted
+    CLAIM      the job refers to them where they are and owns them: when no checkpoint of it needs any of them any more,
+               the snapshot is deleted as a whole
+
+Either way the snapshot becomes the job's own first checkpoint, under the number it had. From there on nothing in the
+job knows that it did not begin by itself; a crash before the first epoch finds that checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from zlib import crc32
+
+from flott.errors import CorruptStateError, FlottError, JobLockedError, StateError
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.checkpoint import paths
+from flott.runtime.checkpoint.manifest import Manifest, with_names
+from flott.runtime.checkpoint.pins import Pin, write_pin
+from flott.runtime.checkpoint.savepoint import located
+from flott.runtime.checkpoint.savepoint_files import discard_checkpoint, dispose_savepoint
+from flott.runtime.checkpoint.store import CheckpointStore, open_checkpoint
+from flott.runtime.state.chains import StateFile
+from flott.runtime.state.operator_shares import OperatorStateFile
+from flott.runtime.storage import LocalStorage
+
+log = logging.getLogger("flott.job")
+
+#: Copying more than this is announced, and again after every so many bytes.
+LARGE_BYTES = 1 << 30
+
+
+class ClaimMode(Enum):
+    """Whose files a snapshot's are once a job has been started from it."""
+
+    NO_CLAIM = "NO_CLAIM"
+    CLAIM = "CLAIM"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A checkpoint or savepoint that a job is to begin with."""
+
+    folder: str
+    root: str  #: what the names in the manifest are relative to
+    manifest: Manifest
+
+    @property
+    def located(self) -> Manifest:
+        """The manifest with absolute names."""
+        return located(self.manifest, self.root)
+
+
+def open_snapshot(path: str, sync: bool) -> Snapshot:
+    """The checkpoint or savepoint at a path, whole: a file that is missing or cut off is found here."""
+    storage, manifest = open_checkpoint(path, sync)
+    folder = Path(path).parent if Path(path).name == paths.METADATA else Path(path)
+    snapshot = Snapshot(str(folder.resolve()), storage.root, manifest)
+    sizes = {file.name: file.size for _, _, files in _subtask_files(snapshot.located) for file in files}
+    for name, expected in sizes.items():
+        try:
+            found = Path(name).stat().st_size
+        except OSError as error:
+            raise StateError(
+                f"The snapshot {snapshot.folder} is incomplete: its file {name} cannot be read ({error.strerror})."
+                " Checkpoints of a running job go away as it runs on: take a savepoint to start another job from."
+            ) from error
+        if found != expected:
+            raise CorruptStateError(
+                f"The snapshot {snapshot.folder} is damaged: its file {name} has {found} bytes, expected {expected}."
+            )
+    return snapshot
+
+
+def begin_with(snapshot: Snapshot, store: CheckpointStore, job_name: str, mode: ClaimMode) -> None:
+    """Make a snapshot the first checkpoint of a job that has none. The store is the job's, and claimed by it."""
+    manifest, job_id = snapshot.located, Path(store.storage.root).name
+    if manifest.savepoint is not None and manifest.savepoint.drained:
+        log.warning(
+            "%s was taken when its job was drained: its sources have ended and event time is at its end. The job that"
+            " starts from it finishes at once.", snapshot.folder,
+        )  # fmt: skip
+    if mode is ClaimMode.CLAIM:
+        _claim(snapshot, store, job_id)
+    else:
+        manifest = _copied(manifest, store.storage)
+    # Accumulators are results of a job, as in Flink, not a part of its state.
+    own = replace(
+        manifest, job_id=job_id, job_name=job_name, seed=crc32(job_id.encode()),
+        final=False, accumulators=None, savepoint=None,
+    )  # fmt: skip
+    store.publish(own)
+
+
+def _copied(manifest: Manifest, storage: LocalStorage) -> Manifest:
+    names: dict[str, str] = {}
+    for operator, subtask, files in _subtask_files(manifest):
+        for file in files:
+            names.setdefault(file.name, paths.restored(operator, subtask, manifest.checkpoint_id, len(names)))
+    total, done, announced = manifest.state_bytes, 0, 0
+    if total >= LARGE_BYTES:
+        log.info("Copying %d state files, %.1f GB, into %s.", len(names), total / 1e9, storage.root)
+    for source, name in names.items():
+        storage.copy(source, name)
+        done += Path(source).stat().st_size
+        if done - announced >= LARGE_BYTES:
+            log.info("Copied %.1f of %.1f GB.", done / 1e9, total / 1e9)
+            announced = done
+    return with_names(manifest, names.__getitem__)
+
+
+def _subtask_files(manifest: Manifest) -> Iterator[tuple[OperatorId, int, tuple[StateFile | OperatorStateFile, ...]]]:
+    for ident, operator in manifest.operators.items():
+        for index, subtask in enumerate(operator.subtasks):
+            yield ident, index, subtask.files
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A snapshot that a job was started from and owns."""
+
+    folder: str
+    checkpoint_id: int
+
+    def is_needed(self, retained: Sequence[Manifest], pins: Iterable[Pin]) -> bool:
+        """Whether a checkpoint of the job is the snapshot itself, or one of them or a pin refers to a file of it."""
+        if any(manifest.checkpoint_id <= self.checkpoint_id for manifest in retained):
+            return True
+        files = {name for manifest in retained for name in manifest.files} | {n for pin in pins for n in pin.files}
+        return any(Path(name).is_absolute() for name in files)
+
+
+_CLAIM = f"{paths.CLAIM}/{paths.METADATA}"
+
+
+def _claim(snapshot: Snapshot, store: CheckpointStore, job_id: str) -> None:
+    """Say durably that the snapshot is this job's. The files of a checkpoint are also held on to where they are."""
+    claim = {"version": 1, "snapshot": snapshot.folder, "checkpoint-id": snapshot.manifest.checkpoint_id}
+    store.storage.publish(_CLAIM, json.dumps(claim).encode())
+    if snapshot.manifest.savepoint is None:
+        home = LocalStorage(snapshot.root, store.storage.sync)
+        former = CheckpointStore(home)
+        try:
+            former.claim(snapshot.manifest.job_name)
+        except JobLockedError as error:
+            raise StateError(
+                f"{snapshot.folder} belongs to a job that is running, so its files cannot be claimed. Stop that job"
+                " first, or set execution.state-recovery.claim-mode to NO_CLAIM."
+            ) from error
+        try:
+            write_pin(home, Pin(_pin_name(job_id), str(Path(store.storage.root, paths.CLAIM)), snapshot.manifest.files))
+        finally:
+            former.release()
+
+
+def _pin_name(job_id: str) -> str:
+    return f"claim-{job_id}"
+
+
+def read_claim(storage: LocalStorage) -> Claim | None:
+    """What the job was started from and owns, if there is such a thing."""
+    if not storage.exists(_CLAIM):
+        return None
+    try:
+        content = json.loads(storage.read(_CLAIM))
+        return Claim(content["snapshot"], content["checkpoint-id"])
+    except (LookupError, ValueError, TypeError) as error:
+        raise CorruptStateError(f"{Path(storage.root, _CLAIM)} is damaged: {type(error).__name__} {error}.") from error
+
+
+def withdraw_claim(storage: LocalStorage) -> None:
+    """The job never started: the snapshot stays what it was."""
+    claim = read_claim(storage)
+    if claim is not None:
+        root, manifest = open_checkpoint(claim.folder, storage.sync)
+        if manifest.savepoint is None:
+            root.delete(paths.pin(_pin_name(Path(storage.root).name)))
+        storage.delete_folder(paths.CLAIM)
+
+
+def settle_claim(claim: Claim, storage: LocalStorage) -> None:
+    """The job needs nothing of the snapshot any more: delete it."""
+    try:
+        home, manifest = open_checkpoint(claim.folder, storage.sync)
+        if manifest.savepoint is None:
+            inherited = read_claim(home)
+            discard_checkpoint(home, manifest, _pin_name(Path(storage.root).name))
+            if inherited is not None and not home.exists(paths.JOB):
+                settle_claim(inherited, home)  # the former job had taken over something itself
+        else:
+            dispose_savepoint(claim.folder, sync=storage.sync)
+        log.info("Deleted %s: the job was started from it and does not need it any more.", claim.folder)
+    except FlottError as error:
+        log.warning("%s, which the job was started from, could not be deleted: %s", claim.folder, error)
+    storage.delete_folder(paths.CLAIM)

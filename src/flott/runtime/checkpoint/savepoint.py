@@ -1,0 +1,106 @@
+"""What a savepoint consists of: a checkpoint's manifest in, a savepoint's out. Pure. Driver side.
+
+A savepoint is taken of a checkpoint whose output is committed, so it holds no committables: whoever starts from it has
+nothing left to make visible, however much later that is and wherever the output has gone meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flott.common._savepoint_format import SavepointFormatType
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.checkpoint import paths
+from flott.runtime.checkpoint.manifest import Manifest, OperatorSnapshot, SavepointMark, SubtaskSnapshot, with_names
+from flott.runtime.state.chains import StateFile
+from flott.runtime.state.folding import FoldOrder
+from flott.runtime.state.key_groups import groups_of
+from flott.runtime.state.ttl import Horizon
+
+#: One operator subtask.
+Place = tuple[OperatorId, int]
+
+
+@dataclass(frozen=True)
+class CanonicalWork:
+    """What must be written before a canonical savepoint is complete: folded keyed state, copied operator state."""
+
+    folds: Mapping[Place, FoldOrder]
+    copies: Mapping[str, str]  #: file of the job -> name in the savepoint's folder
+
+
+def canonical_work(manifest: Manifest, folder: str) -> CanonicalWork:
+    """Which files a canonical savepoint in a folder needs."""
+    folds: dict[Place, FoldOrder] = {}
+    copies: dict[str, str] = {}
+    for (ident, index), operator, subtask in _subtasks(manifest):
+        if subtask.chain:
+            groups = groups_of(index, operator.max_parallelism, operator.parallelism)
+            target = str(Path(folder, paths.keyed_state(ident, index)))
+            horizon = Horizon(manifest.completed_at_ms, subtask.watermark, detached=True)
+            folds[ident, index] = FoldOrder(subtask.chain, (groups.start, groups.stop), target, True, horizon)
+        if subtask.operator_state is not None:
+            copies.setdefault(subtask.operator_state.name, paths.operator_state(ident, index))
+    return CanonicalWork(folds, copies)
+
+
+def canonical(
+    manifest: Manifest, ident: str, work: CanonicalWork, folded: Mapping[Place, StateFile]
+) -> Manifest:
+    """The manifest of a canonical savepoint once its files are written: all names are relative to its folder."""
+
+    def subtask_of(place: Place, subtask: SubtaskSnapshot) -> SubtaskSnapshot:
+        chain, items = subtask.chain, subtask.operator_state
+        if chain:
+            file = folded[place]
+            chain = (StateFile(Path(file.name).name, file.size, is_base=True),)
+        if items is not None:
+            items = replace(items, name=work.copies[items.name])
+        return replace(subtask, chain=chain, operator_state=items)
+
+    operators = {
+        operator_id: replace(
+            operator,
+            subtasks=tuple(subtask_of((operator_id, i), subtask) for i, subtask in enumerate(operator.subtasks)),
+        )
+        for operator_id, operator in manifest.operators.items()
+    }
+    mark = SavepointMark(ident, SavepointFormatType.CANONICAL, drained=manifest.final)
+    return _of_nobody(replace(manifest, operators=operators), mark)
+
+
+def native(manifest: Manifest, ident: str, home: str) -> Manifest:
+    """The manifest of a native savepoint: all names are absolute."""
+    mark = SavepointMark(ident, SavepointFormatType.NATIVE, home, drained=manifest.final)
+    return _of_nobody(located(manifest, home), mark)
+
+
+def exported(manifest: Manifest, ident: str) -> tuple[Manifest, dict[str, str]]:
+    """A self-contained savepoint of any snapshot whose names are absolute, and what to copy: file -> name.
+
+    The files are copied as they are, so it needs neither the program nor its classes. Of a checkpoint nobody knows
+    whether its output was committed, so its committables stay.
+    """
+    copies = {name: paths.exported(number) for number, name in enumerate(sorted(manifest.files))}
+    drained = manifest.savepoint.drained if manifest.savepoint is not None else manifest.final
+    mark = SavepointMark(ident, SavepointFormatType.CANONICAL, drained=drained)
+    copied = replace(with_names(manifest, copies.__getitem__), savepoint=mark, accumulators=None, final=False)
+    return copied, copies
+
+
+def located(manifest: Manifest, root: str) -> Manifest:
+    """The manifest with absolute names, given the folder that its relative ones are relative to."""
+    return with_names(manifest, lambda name: str(Path(root, name)))
+
+
+def _of_nobody(manifest: Manifest, mark: SavepointMark) -> Manifest:
+    """Without what concerns only the job that made it."""
+    return replace(manifest, savepoint=mark, committables={}, attempts=(), accumulators=None, final=False)
+
+
+def _subtasks(manifest: Manifest) -> Iterator[tuple[Place, OperatorSnapshot, SubtaskSnapshot]]:
+    for ident, operator in manifest.operators.items():
+        for index, subtask in enumerate(operator.subtasks):
+            yield (ident, index), operator, subtask

@@ -1,0 +1,182 @@
+"""Another parallelism for a job that runs: which graph it becomes, and where its subtasks begin. Pure. Driver side.
+
+The parallelism of the job is that of all operators that do not have one of their own, exactly as if the program had
+been started with it. An operator has one of its own if the program set it (``set_parallelism``), if its source prefers
+one, if it is not parallel at all, or since somebody changed it alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.datastream._step_settings import check_parallelism
+from flott.errors import ProgramError
+from flott.graph.connection import with_parallelism
+from flott.graph.job_graph import JobGraph
+from flott.graph.operator_ids import OperatorId, operator_ids
+from flott.graph.stream_graph import StreamGraph, StreamNode
+from flott.runtime.checkpoint.manifest import OperatorSnapshot
+from flott.runtime.epoch.plan import SubtaskState
+from flott.runtime.operators.watermarks import TimeProgress
+
+
+@dataclass(frozen=True)
+class RescaleRequest:
+    """What somebody wants: another parallelism for the job, or for one operator by its uid, id or name."""
+
+    parallelism: int
+    operator: str | None = None
+
+
+@dataclass(frozen=True)
+class ParallelismChange:
+    """What became of one operator."""
+
+    operator: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.before} -> {self.after}"
+
+
+def rescale(graph: StreamGraph, request: RescaleRequest) -> StreamGraph:
+    """The program as it was asked for; refuses what cannot be, and says why."""
+    check_parallelism(request.parallelism, f"rescale() of job {graph.job_name!r}")
+    if graph.batch:
+        raise ProgramError(
+            f"Job {graph.job_name!r} runs in BATCH mode, which is one epoch: its parallelism cannot change between two."
+            " Start it with another parallelism, or set execution.runtime-mode to STREAMING."
+        )
+    if request.operator is None:
+        return _rescale_all(graph, request.parallelism)
+    return _rescale_one(graph, find_operator(graph, request.operator), request.parallelism)
+
+
+def _rescale_all(graph: StreamGraph, parallelism: int) -> StreamGraph:
+    following = [node for node in graph.nodes if not node.fixed_parallelism]
+    if not following:
+        raise ProgramError(
+            f"Every operator of job {graph.job_name!r} has a parallelism of its own, so there is none for the job. Name"
+            f" the operator to change: {_listed(graph)}."
+        )
+    limit = limit_of(graph)
+    if parallelism > limit:
+        raise ProgramError(
+            f"Job {graph.job_name!r} cannot have parallelism {parallelism}: its state is in {limit} key groups, the"
+            f" maximum parallelism it was started with. Ask for {limit} at most."
+        )
+    return with_parallelism(graph, {node.id: min(parallelism, node.max_parallelism) for node in following})
+
+
+def _rescale_one(graph: StreamGraph, node: StreamNode, parallelism: int) -> StreamGraph:
+    if parallelism > node.max_parallelism:
+        reason = (
+            "it is not parallel"
+            if node.max_parallelism == 1
+            else f"its state is in {node.max_parallelism} key groups, the maximum parallelism it was started with"
+        )
+        raise ProgramError(
+            f"Operator {node.name!r} ({node.source_line}) cannot have parallelism {parallelism}: {reason}."
+        )
+    nodes = tuple(replace(n, fixed_parallelism=True) if n.id == node.id else n for n in graph.nodes)
+    return with_parallelism(replace(graph, nodes=nodes), {node.id: parallelism})
+
+
+def find_operator(graph: StreamGraph, name: str) -> StreamNode:
+    """The operator with this uid, this id or, if it is the only one, this name."""
+    ids = operator_ids(graph)
+    for matching in (
+        [node for node in graph.nodes if node.uid == name],
+        [node for node in graph.nodes if ids[node.id] == name],
+        [node for node in graph.nodes if name in {node.name, node.name.partition(": ")[2]}],
+    ):
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            lines = ", ".join(f"{ids[node.id]} ({node.source_line})" for node in matching)
+            raise ProgramError(
+                f"{len(matching)} operators of job {graph.job_name!r} are called {name!r}. Give each a uid(), or name"
+                f" one by its id: {lines}."
+            )
+    names = [text for node in graph.nodes for text in (node.uid, node.name) if text]
+    nearest = difflib.get_close_matches(name, names, 1)
+    suggestion = f"Did you mean {nearest[0]!r}?" if nearest else f"It has {_listed(graph)}."
+    raise ProgramError(f"Job {graph.job_name!r} has no operator with the uid, id or name {name!r}. {suggestion}")
+
+
+def _listed(graph: StreamGraph) -> str:
+    return ", ".join(repr(node.uid or node.name) for node in graph.nodes)
+
+
+def parallelism_of(graph: StreamGraph) -> int:
+    """The parallelism of the job: of its operators that follow it, the most that any of them could take."""
+    following = [node.parallelism for node in graph.nodes if not node.fixed_parallelism]
+    return max(following or [node.parallelism for node in graph.nodes])
+
+
+def limit_of(graph: StreamGraph) -> int:
+    """How far the parallelism of the job can go; 0 if no operator follows it."""
+    return max((node.max_parallelism for node in graph.nodes if not node.fixed_parallelism), default=0)
+
+
+def changes(before: StreamGraph, after: StreamGraph) -> tuple[ParallelismChange, ...]:
+    """Which operators differ in parallelism."""
+    return tuple(
+        ParallelismChange(old.uid or old.name, old.parallelism, new.parallelism)
+        for old, new in zip(before.nodes, after.nodes, strict=True)
+        if old.parallelism != new.parallelism
+    )
+
+
+# --- where subtasks begin --------------------------------------------------------------------------------------------
+
+
+def is_rescaled(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph) -> bool:
+    """Whether a checkpoint was made with another parallelism than the graph has."""
+    return any(
+        ident in operators and operators[ident].parallelism != operator.node.parallelism
+        for ident, operator in graph.operators.items()
+    )
+
+
+def level(snapshot: OperatorSnapshot | None, states: tuple[SubtaskState, ...]) -> tuple[SubtaskState, ...]:
+    """All subtasks of an operator begin where the slowest stood: any of them may get what would have come to that one.
+
+    Needed for operators whose own parallelism stays, too: records may now reach another of their subtasks, and one that
+    is ahead would call them late. The same holds for watermark generators in the middle of a stream.
+    """
+    if snapshot is None or not snapshot.subtasks:
+        return states
+    watermark = min(subtask.watermark for subtask in snapshot.subtasks)
+    progress = _slowest([subtask.progress for subtask in snapshot.subtasks if subtask.progress is not None])
+    return tuple(replace(state, watermark=watermark, progress=progress) for state in states)
+
+
+def _slowest(found: list[TimeProgress]) -> TimeProgress:
+    """The one that was waited for; if all were idle, the one that got furthest."""
+    active = [progress for progress in found if not progress.idle]
+    if active:
+        chosen = min(active, key=lambda progress: progress.watermark)
+    else:
+        chosen = max(found, key=lambda progress: progress.watermark, default=TimeProgress(MIN_WATERMARK))
+    seen = [progress.active_at_ms for progress in found if progress.active_at_ms is not None]
+    return replace(chosen, active_at_ms=max(seen, default=None))
+
+
+def deal_splits(readers: Mapping[str, int], parallelism: int) -> dict[str, int]:
+    """Which subtask reads each split from now on: the same as before, unless that one would have too many."""
+    share = -(-len(readers) // parallelism)
+    dealt: dict[str, int] = {}
+    load = [0] * parallelism
+    for split, reader in sorted(readers.items()):
+        if reader < parallelism and load[reader] < share:
+            dealt[split] = reader
+            load[reader] += 1
+    for split in sorted(readers.keys() - dealt.keys()):
+        dealt[split] = load.index(min(load))
+        load[dealt[split]] += 1
+    return dealt

@@ -1,0 +1,92 @@
+"""State as DataFrames, and DataFrames as rows for state. Driver side; what tasks run is given to them.
+
+A column's type is a node of a schema (``runtime.state.schema``). Cells come as Python objects that Spark takes as they
+are: no Arrow is needed, here or on the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from flott.errors import CorruptStateError
+from flott.runtime.spark.session import log_file_in, spark_context
+from flott.runtime.state.columns import field_names
+from flott.runtime.state.schema import Json
+
+_TYPES: dict[str, spark_types.DataType] = {
+    "boolean": spark_types.BooleanType(),
+    "byte": spark_types.ByteType(),
+    "short": spark_types.ShortType(),
+    "int": spark_types.IntegerType(),
+    "long": spark_types.LongType(),
+    "float": spark_types.DoubleType(),  # Python's float, of which nothing is rounded away
+    "double": spark_types.DoubleType(),
+    "char": spark_types.StringType(),
+    "string": spark_types.StringType(),
+    "bytes": spark_types.BinaryType(),
+    "date": spark_types.DateType(),
+    "time": spark_types.StringType(),
+    "timestamp": spark_types.TimestampNTZType(),
+    "instant": spark_types.TimestampType(),
+    "big-int": spark_types.LongType(),  # as far as they fit, which they nearly always do: every int of Python's is one
+    # Of any precision, which Spark's decimals are not.
+    "big-decimal": spark_types.StringType(),
+    "pickled": spark_types.StringType(),
+}
+
+
+def make_frame(
+    session: SparkSession | None,
+    parts: Sequence[Any],
+    read: Callable[[Any], Iterable[tuple[Any, ...]]],
+    columns: Sequence[tuple[str, Json]],
+) -> DataFrame:
+    """A DataFrame of what ``read`` gives for each part, one task per part."""
+    session = session or active_session()
+    schema = spark_types.StructType([spark_types.StructField(name, spark_type(node)) for name, node in columns])
+    if not parts:
+        return session.createDataFrame([], schema)
+    rows = session.sparkContext.parallelize(parts, len(parts)).flatMap(read)
+    return session.createDataFrame(rows, schema, verifySchema=False)
+
+
+def active_session() -> SparkSession:
+    """The session there is, or a new one."""
+    found = SparkSession.getActiveSession()
+    if found is None:
+        spark_context({}, log_file_in(None))
+        found = SparkSession.builder.getOrCreate()
+    return found
+
+
+def spark_type(node: Json) -> spark_types.DataType:
+    """Spark's type for a node of a schema."""
+    kind = node["type"]
+    if kind in _TYPES:
+        return _TYPES[kind]
+    match kind:
+        case "list" | "tuple-of":
+            return spark_types.ArrayType(spark_type(node["element"]))
+        case "map":
+            return spark_types.MapType(spark_type(node["key"]), spark_type(node["value"]))
+        case _ if "fields" in node:
+            fields = zip(field_names(node), node["fields"], strict=True)
+            return spark_types.StructType(
+                [spark_types.StructField(name, spark_type(field["type"])) for name, field in fields]
+            )
+    raise CorruptStateError(f"The state names the type {kind!r}, which this version of Flott does not know.")
+
+
+def is_frame(rows: object) -> bool:
+    """Whether somebody has given a DataFrame."""
+    return isinstance(rows, DataFrame)
+
+
+def rows_of_frame(frame: DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of a DataFrame as dicts, one partition at a time: the driver holds one while the next is computed."""
+    for row in frame.toLocalIterator(prefetchPartitions=True):
+        yield row.asDict(recursive=True)

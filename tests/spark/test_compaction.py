@@ -1,0 +1,150 @@
+"""Folding beside the epochs on real Spark: in jobs of its own, with the program's classes, ended with the job."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from flott.common import WatermarkStrategy
+from flott.datastream.connectors.callable import CallableSink
+from flott.datastream.connectors.number_seq import NumberSequenceSource
+from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
+from flott.datastream.state import ValueStateDescriptor
+from flott.errors import JobCancelledError, WorkerLostError
+from flott.runtime import entrypoint
+from flott.runtime.checkpoint.store import CheckpointStore
+from flott.runtime.spark import runner as spark_runner
+from flott.runtime.spark.runner import SparkRunner
+from flott.runtime.state.chains import StateFile
+from flott.runtime.storage import LocalStorage
+from tests.spark.conftest import MakeEnvironment
+
+EPOCHS = 36
+
+
+@dataclass
+class Account:
+    """What the state holds: a class that only the program knows."""
+
+    count: int = 0
+
+
+class Count(KeyedProcessFunction[int, int, tuple[int, int]]):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.account = runtime_context.get_state(ValueStateDescriptor("account"))
+
+    def process_element(self, value: int, ctx: Any) -> Any:
+        account = self.account.value() or Account()
+        account.count += 1
+        self.account.update(account)
+        yield ctx.get_current_key(), account.count
+
+
+class Folds:
+    """Watches the folds of all runners."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, small: int):
+        self.results: list[StateFile] = []
+        self.groups: list[tuple[str | None, str | None]] = []  #: as a fold's own thread, and the epochs', sees it
+        self.lengths: list[int] = []
+        patch.setattr(spark_runner, "SMALL_FOLD_BYTES", small)
+        fold, run = SparkRunner.fold, SparkRunner.run
+
+        def watched_fold(runner: SparkRunner, orders: Any, purpose: str) -> list[StateFile]:
+            found = fold(runner, orders, purpose)
+            self.results += found
+            self.groups.append((runner._context.getLocalProperty("spark.jobGroup.id"), None))
+            return found
+
+        def watched_run(runner: SparkRunner, plan: Any) -> Any:
+            try:
+                return run(runner, plan)
+            finally:
+                self.groups.append((None, runner._context.getLocalProperty("spark.jobGroup.id")))
+
+        patch.setattr(SparkRunner, "fold", watched_fold)
+        patch.setattr(SparkRunner, "run", watched_run)
+
+    def watch_chains(self, patch: pytest.MonkeyPatch, folder: Path) -> None:
+        def look(step: str, epoch: int) -> None:
+            if step == "completed":
+                (root,) = folder.iterdir()
+                manifest = CheckpointStore(LocalStorage(str(root))).completed()[-1]
+                chains = [s.chain for op in manifest.operators.values() for s in op.subtasks if s.chain]
+                self.lengths.append(max(map(len, chains)))
+
+        patch.setattr(entrypoint, "step_hook", look)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30], ids=["as Spark jobs", "in the driver"])
+def test_chains_are_folded_beside_the_epochs(
+    small: int, environment: MakeEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkContext
+) -> None:
+    folds = Folds(monkeypatch, small)
+    folds.watch_chains(monkeypatch, tmp_path)
+    env = environment(
+        {
+            "execution.checkpointing.dir": tmp_path,
+            "flott.epoch.max-records": 20,
+            "flott.epoch.initial-records": 20,
+            "flott.storage.sync": "false",
+        }
+    )
+    found: list[tuple[int, int]] = []
+    numbers = env.from_source(NumberSequenceSource(0, 20 * EPOCHS - 1), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.key_by(lambda n: n % 10).process(Count()).sink_to(CallableSink(found.append))
+    env.execute("folded")
+    assert sorted(found) == sorted((n % 10, n // 10 + 1) for n in range(20 * EPOCHS))
+    assert len(folds.results) >= 2
+    assert max(folds.lengths) < EPOCHS - 4
+    assert min(folds.lengths[12:]) <= 8
+    epochs = {group for _, group in folds.groups if group is not None}
+    assert len(epochs) == 1, "folds must not touch the properties of the thread that runs the epochs"
+    if small == 0:
+        (group,) = {group for group, _ in folds.groups if group is not None}
+        assert group.endswith("-compaction")
+        assert not epochs & {group}
+        assert not spark.statusTracker().getActiveJobsIds()
+
+
+def test_a_cancelled_job_ends_the_fold_at_work(
+    environment: MakeEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkContext
+) -> None:
+    monkeypatch.setattr(spark_runner, "SMALL_FOLD_BYTES", 0)
+    begun = threading.Event()
+    fold = SparkRunner.fold
+    failures: list[BaseException] = []
+
+    def slow(runner: SparkRunner, orders: Any, purpose: str) -> list[StateFile]:
+        begun.set()
+        many = [replace(order, target=f"{order.target}-{n}") for order in orders for n in range(3000)]
+        try:
+            return fold(runner, many, purpose)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    monkeypatch.setattr(SparkRunner, "fold", slow)
+    env = environment(
+        {
+            "execution.checkpointing.dir": tmp_path,
+            "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+            "flott.epoch.max-records": 20,
+            "flott.epoch.initial-records": 20,
+            "flott.storage.sync": "false",
+        }
+    )
+    numbers = env.from_source(NumberSequenceSource(0, 10**7), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.key_by(lambda n: n % 10).process(Count()).sink_to(CallableSink(lambda pair: None))
+    client = env.execute_async("cancelled")
+    assert begun.wait(60)
+    client.cancel().result()
+    with pytest.raises(JobCancelledError):
+        client.get_job_execution_result().result()
+    assert [type(error) for error in failures] == [WorkerLostError]
+    assert not spark.statusTracker().getActiveJobsIds()
