@@ -1,18 +1,23 @@
 """A shop's orders, live: what ``make demo`` runs. Ends by itself after about half a minute.
 
 Orders arrive at a steady rate, slightly out of order. For each country the program keeps the running revenue in keyed
-state, and when event time passes the end of a five-second period it emits that period's total from a timer. Everything
-is exactly-once, on local Spark, without a server.
+state, and when event time passes the end of a five-second period it emits that period's total from a timer. After a
+third of the orders the job is given twice as many subtasks, while it runs; after two thirds a savepoint of it is taken
+and looked into, while it runs. At the end all results are compared with those of a plain loop over the same orders.
+It runs on local Spark, without a server.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flott.common import Configuration, Duration, WatermarkStrategy
+import flott.state
+from flott.common import Configuration, Duration, IntCounter, JobClient, WatermarkStrategy
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.connectors.datagen import DataGeneratorSource
@@ -33,14 +38,19 @@ class Order:
     cents: int
     at_ms: int
 
+    @property
+    def period(self) -> int:
+        """When the period of the order ends."""
+        return self.at_ms - self.at_ms % PERIOD_MS + PERIOD_MS
+
 
 @dataclass(frozen=True)
 class Period:
     ends_at_ms: int
     country: str
     orders: int
-    revenue: float
-    total: float
+    cents: int
+    total_cents: int
 
 
 def order(index: int) -> Order:
@@ -55,14 +65,17 @@ class RevenuePerPeriod(KeyedProcessFunction[str, Order, Period]):
     """Adds up orders per country and five seconds of event time."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        self.periods = runtime_context.get_map_state(MapStateDescriptor("periods"))
-        self.total = runtime_context.get_state(ValueStateDescriptor("total"))
+        self.periods = runtime_context.get_map_state(MapStateDescriptor("periods", int, tuple[int, int]))
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", int))
+        self.processed = IntCounter()
+        runtime_context.add_accumulator("orders", self.processed)
 
     def process_element(self, value: Order, ctx: KeyedProcessFunction.Context[str]) -> None:
-        end = value.at_ms - value.at_ms % PERIOD_MS + PERIOD_MS
+        end = value.period
         orders, cents = self.periods.get(end) or (0, 0)
         self.periods.put(end, (orders + 1, cents + value.cents))
         ctx.timer_service().register_event_time_timer(end - 1)
+        self.processed.add(1)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[str]) -> Iterator[Period]:
         end = timestamp + 1
@@ -70,25 +83,71 @@ class RevenuePerPeriod(KeyedProcessFunction[str, Order, Period]):
         self.periods.remove(end)
         total = (self.total.value() or 0) + cents
         self.total.update(total)
-        yield Period(end, ctx.get_current_key(), orders, cents / 100, total / 100)
+        yield Period(end, ctx.get_current_key(), orders, cents, total)
 
 
 def show(period: Period) -> None:
-    bar = "█" * round(period.revenue / 110_000)
+    revenue, total = period.cents / 100, period.total_cents / 100
     seconds = (period.ends_at_ms - START_MS) // 1000
     print(
         f"  up to {seconds // 60}:{seconds % 60:02}  {period.country:<8} {period.orders:>6,} orders"
-        f" {period.revenue:>12,.2f} {bar:<26} total {period.total:>14,.2f}",
+        f" {revenue:>12,.2f} {'█' * round(revenue / 110_000):<26} total {total:>14,.2f}",
         flush=True,
     )
 
 
+def reached(client: JobClient, orders: int) -> bool:
+    """Waits until so many orders are processed; False if the job ended before."""
+    ended = client.get_job_execution_result()
+    while not ended.done():
+        if client.get_accumulators().result().get("orders", 0) >= orders:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def rescale(client: JobClient, before: int, after: int) -> None:
+    started = time.monotonic()
+    client.rescale(after).result()  # when the first epoch with so many subtasks is complete
+    print(f"-- rescaled while it runs, from {before} to {after} subtasks, in {time.monotonic() - started:.1f} s", flush=True)
+
+
+def take_savepoint(client: JobClient, folder: str) -> None:
+    started = time.monotonic()
+    path = client.trigger_savepoint(folder).result()
+    seconds = time.monotonic() - started
+    countries = flott.state.open(path).operator("revenue").keyed("periods").key_count
+    print(f"-- savepoint taken while it runs, in {seconds:.1f} s; it holds the state of {countries} countries", flush=True)
+
+
+def check(periods: Sequence[Period], orders: int) -> None:
+    """Compares what was shown with what a plain loop makes of the same orders."""
+    print(f"Checking against a plain loop over the same {orders:,} orders ...", flush=True)
+    expected: dict[tuple[str, int], tuple[int, int]] = {}
+    for index in range(orders):
+        made = order(index)
+        count, cents = expected.get((made.country, made.period), (0, 0))
+        expected[made.country, made.period] = (count + 1, cents + made.cents)
+    found = {(period.country, period.ends_at_ms): (period.orders, period.cents) for period in periods}
+    if found != expected or len(found) != len(periods):
+        raise SystemExit(f"The {len(periods)} results are not those of a plain loop: {found} instead of {expected}.")
+    print(f"All {len(periods)} results are exact: every order was counted once, and every result shown once.")
+
+
 def main(env: StreamExecutionEnvironment, seconds: int = SECONDS) -> None:
-    env.enable_checkpointing(500)
-    orders = DataGeneratorSource(order, count=RATE * seconds, records_per_second=RATE)
+    subtasks = max(1, env.get_parallelism() // 2)
+    env.set_parallelism(subtasks).enable_checkpointing(500)
+    count = RATE * seconds
+    orders = DataGeneratorSource(order, count=count, records_per_second=RATE)
     in_event_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(2)).with_timestamp_assigner(
         lambda order, _: order.at_ms
     )
+    periods: list[Period] = []
+
+    def take(period: Period) -> None:
+        periods.append(period)
+        show(period)
+
     print(f"Orders of {len(COUNTRIES)} countries at {RATE:,} a second for {seconds} seconds; Spark is starting ...")
     (
         env.from_source(orders, in_event_time, "orders")
@@ -96,9 +155,21 @@ def main(env: StreamExecutionEnvironment, seconds: int = SECONDS) -> None:
         .process(RevenuePerPeriod())
         .name("revenue per five seconds")
         .uid("revenue")
-        .sink_to(CallableSink(show))
+        .sink_to(CallableSink(take))
+        .name("screen")
     )
-    env.execute("demo: shop orders")
+    client = env.execute_async("demo: shop orders")
+    try:
+        if reached(client, count // 3):
+            rescale(client, subtasks, 2 * subtasks)
+        if reached(client, count * 2 // 3):
+            with tempfile.TemporaryDirectory() as folder:
+                take_savepoint(client, folder)
+        client.get_job_execution_result().result()
+    except KeyboardInterrupt:
+        client.cancel().result()
+        raise
+    check(periods, count)
 
 
 if __name__ == "__main__":

@@ -171,9 +171,21 @@ def test_getters_answer_what_was_set() -> None:
     env.close()
 
 
+def test_the_backend_of_a_program_is_the_option_of_that_name() -> None:
+    env = env_of()
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths("/fast/disk", "/other/disk")
+    env.set_state_backend(backend)
+    assert env.get_configuration().get_string("state.backend.type", "") == "rocksdb"
+    assert env.get_configuration().get_string("state.backend.rocksdb.localdir", "") == "/fast/disk,/other/disk"
+    assert env.get_state_backend() is backend
+    env.set_state_backend(HashMapStateBackend())
+    assert env.get_configuration().get_string("state.backend.type", "") == "hashmap"
+
+
 def test_what_cannot_be_set_is_refused() -> None:
-    with pytest.raises(ProgramError, match="working state in memory only"):
-        env_of().set_state_backend(EmbeddedRocksDBStateBackend())
+    with pytest.raises(ProgramError, match="takes a HashMapStateBackend"):
+        env_of().set_state_backend("rocksdb")  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match=r"takes one of flott\.common\.RestartStrategies"):
         env_of().set_restart_strategy("fixed-delay")  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match="wraps a Java object"):

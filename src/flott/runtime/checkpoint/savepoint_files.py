@@ -104,8 +104,8 @@ def _delete_unneeded(store: CheckpointStore, files: frozenset[str]) -> None:
             store.storage.delete(name)
 
 
-def remove_half_written(savepoint: LocalStorage) -> None:
-    """Remove what a savepoint that failed has left. What cannot be removed is in nobody's way: it has no metadata."""
+def remove_half_written(savepoint: LocalStorage) -> bool:
+    """Remove what a savepoint that failed has left; whether that was possible. If not, at least it has no metadata."""
     try:
         savepoint.delete(paths.METADATA)
         for name in savepoint.list("."):
@@ -113,7 +113,9 @@ def remove_half_written(savepoint: LocalStorage) -> None:
                 savepoint.delete(name)
     except StorageError as error:
         log.warning("The unfinished savepoint in %s could not be removed: %s", savepoint.root, error)
+        return False
     _remove_folder(savepoint)
+    return True
 
 
 def _remove_folder(savepoint: LocalStorage) -> None:

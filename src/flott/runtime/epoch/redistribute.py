@@ -28,11 +28,10 @@ def snapshot_of(operator: ChainedOperator, outcomes: Iterable[OperatorReport]) -
 
 
 def redistribute(
-    snapshot: OperatorSnapshot | None, operator: ChainedOperator, claimed: bool = True, resuming: bool = False
+    snapshot: OperatorSnapshot | None, operator: ChainedOperator, *, resuming: bool = False
 ) -> tuple[SubtaskState, ...]:
     """Where the subtasks of an operator begin, given its snapshot (None: from nothing).
 
-    The files of a checkpoint that is not claimed belong to another job: they are read once and written anew.
     ``resuming``: the checkpoint is the one that the job was started from.
     """
     node = operator.node
@@ -50,9 +49,9 @@ def redistribute(
             " key_by(...) back, or give the operator another uid to start without that state."
         )
     operator_starts = deal_out(
-        [subtask.operator_state for subtask in snapshot.subtasks], node.parallelism, claimed=claimed, resuming=resuming
+        [subtask.operator_state for subtask in snapshot.subtasks], node.parallelism, resuming=resuming
     )
-    if snapshot.parallelism == node.parallelism and claimed:
+    if snapshot.parallelism == node.parallelism:
         return tuple(
             SubtaskState(subtask.watermark, subtask.chain or (), subtask.progress or TimeProgress(), start)
             for subtask, start in zip(snapshot.subtasks, operator_starts, strict=True)

@@ -103,8 +103,10 @@ class Subtask:
         )
         # In a batch job one key is held at a time: there is nothing that memory could be too small for.
         settings = BackendSettings() if self.image.batch else self.image.settings.backend
-        sharing = self.image.keyed_operators_of(self.image.topology.stage_of[self.vertex.id])
-        return make_keyed_state(settings, owner, self.image.job_id, operator.id, sharing)
+        return make_keyed_state(settings, owner, self.image.job_id, operator.id, self._sharing)
+
+    def _sharing(self) -> int:
+        return self.image.keyed_operators_of(self.image.topology.stage_of[self.vertex.id])
 
     def _build(self, index: int, operator: ChainedOperator) -> Operator:
         return build_operator(

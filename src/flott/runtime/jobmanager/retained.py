@@ -46,9 +46,9 @@ class RetainedCheckpoints:
         for manifest in self._store.completed():
             self.add(manifest)
         for pin in read_pins(self._store.storage):
-            if pin.is_void:  # a crash came before its savepoint was complete
-                remove_half_written(replace(self._store.storage, root=pin.savepoint))
-            if pin.is_void or not pin.files:
+            # A crash came before its savepoint was complete, or before the pin of a complete one that needs none went.
+            gone = remove_half_written(replace(self._store.storage, root=pin.savepoint)) if pin.is_void else not pin.files
+            if gone:
                 delete_pin(self._store.storage, pin.name)
         self._read_pins()
         self._claim = read_claim(self._store.storage)

@@ -203,9 +203,9 @@ class SavepointCoordinator:
             else:
                 size = self._write_canonical(ident, target, manifest)
         except Exception as error:
-            remove_half_written(target)
-            with suppress(Exception):  # a pin without a savepoint is void: the next start removes it
-                self._retained.unpin(ident)
+            if remove_half_written(target):  # else the next start of the job tries again: the pin says what to remove
+                with suppress(Exception):  # a pin without a savepoint is void
+                    self._retained.unpin(ident)
             log.warning("A savepoint of checkpoint %d failed: %s", manifest.checkpoint_id, error)
             _refuse(request, self._failure(request, manifest, error))
             return

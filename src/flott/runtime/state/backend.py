@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +48,9 @@ class StateOwner:
 
 
 def make_keyed_state(
-    settings: BackendSettings, owner: StateOwner, job_id: str, operator_id: str, sharing: int
+    settings: BackendSettings, owner: StateOwner, job_id: str, operator_id: str, sharing: Callable[[], int]
 ) -> KeyedState:
-    """The empty state of an operator subtask. ``sharing``: so many operators have the task's memory between them."""
+    """The empty state of an operator subtask. ``sharing``: how many operators have the task's memory between them."""
     if settings.kind == HASHMAP:
         return KeyedState(
             owner.label, owner.max_parallelism, owner.groups, in_place=owner.in_place, key_type=owner.key_type
@@ -64,7 +65,7 @@ def make_keyed_state(
         owner.max_parallelism,
         owner.groups,
         settings.job_folder(job_id) / name,
-        Budget(settings.task_memory_bytes // max(sharing, 1)),
+        Budget(settings.task_memory_bytes // max(sharing(), 1)),
         in_place=owner.in_place,
         key_type=owner.key_type,
     )

@@ -7,6 +7,7 @@ goes round the table, on from where it stopped, at most once per epoch.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -47,8 +48,13 @@ def remove_gone(table: StampedTable, entry: Any, held: Any, deadline: int) -> No
         if 2 * len(living) <= len(held):  # the list is saved whole: not for a few elements
             table.replace(entry, living)
     else:
-        for map_key in [map_key for map_key, (_, stamp) in held.items() if stamp <= deadline]:
-            table.remove_item(entry, map_key)
+        stamps = {map_key: stamp for map_key, (_, stamp) in held.items()}
+        if all(stamp <= deadline for stamp in stamps.values()):
+            table.clear_entry(entry)
+            return
+        for map_key, stamp in stamps.items():
+            if stamp <= deadline:
+                table.remove_item(entry, map_key)
 
 
 class Expiry:
@@ -83,7 +89,7 @@ class Expiry:
         """Whether nobody will see a value any more."""
         return stamped[1] + self.lifespan_ms <= self.clock.floor
 
-    def sweep(self, table: StampedTable, records: int) -> None:
+    def sweep(self, table: StampedTable, records: int, make_room: Callable[[], None]) -> None:
         """The epoch, which had so many records, ends: look at as many entries as its accesses ask for."""
         count = self.ttl.sweep_entries * (self.touches + (records if self.ttl.sweep_every_record else 0))
         self.touches = 0
@@ -98,6 +104,7 @@ class Expiry:
             found, self._cursor = walk(table, self._cursor, min(count, _STEP))
             for entry, held in found:
                 remove_gone(table, entry, held, floor - self.lifespan_ms)
+            make_room()
             if self._cursor is None:
                 return
             count -= _STEP

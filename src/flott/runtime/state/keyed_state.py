@@ -53,7 +53,7 @@ class KeyedState:
         self._in_place = in_place  #: the program, and not an exchange, has brought records to their key's subtask
         self.version: str | None = None
         self._tables: dict[str, Table] = {}
-        self.lifetimes = Lifetimes(owner, self.find)
+        self.lifetimes = Lifetimes(owner, self.find, self.make_room)
         self.schemas = TableSchemas(self, key_type)
         self._group_index = KeyGroupIndex(max_parallelism)
 
@@ -191,6 +191,7 @@ class KeyedState:
         for file in missing:
             self._load(file, storage)
         self.version = version_of(chain)
+        self.lifetimes.restored()
         self.schemas.settle()
 
     def _load(self, file: StateFile, storage: LocalStorage) -> None:

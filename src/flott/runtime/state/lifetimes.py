@@ -15,7 +15,7 @@ from flott.runtime.state.state_clock import StateClocks
 from flott.runtime.state.table_header import Json
 from flott.runtime.state.tables import ListTable, MapTable, Table, ValueTable
 from flott.runtime.state.ttl import TimeToLive, former_names, newest, table_name
-from flott.runtime.state.ttl_conversion import move_state
+from flott.runtime.state.ttl_conversion import Conversion
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,14 @@ class _Declared:
 class Lifetimes:
     """The times to live of the states of one operator subtask."""
 
-    def __init__(self, owner: str, find: Callable[[str], Table | None]):
+    def __init__(self, owner: str, find: Callable[[str], Table | None], make_room: Callable[[], None]):
         self.clocks = StateClocks()
         #: Tables of which the files say something else than the program: the next file names them in any case.
         self.unwritten: set[str] = set()
         self._owner = owner  #: the operator's label, for errors
         self._find = find  #: the table with a name, if there is one
+        self._make_room = make_room  #: called now and then while many entries are changed
+        self._settled: set[str] = set()  #: states that have been looked after since they were restored
         self._declared: dict[str, _Declared] = {}  #: by the name of the state
         self._headers: dict[str, TimeToLive] = {}  #: by the name of the table: what files say, or are going to
 
@@ -52,14 +54,16 @@ class Lifetimes:
         if known is None:
             expiry = Expiry(ttl, self.clocks.of(ttl)) if ttl is not None else None
             known = self._declared[state] = _Declared(table, ttl, expiry)
-        self._settle(state, known)
+        if state not in self._settled:
+            self._settle(state, known)
         return known.expiry
 
     def begin(self, now_ms: int, watermark: int) -> None:
         """An epoch begins, or state is about to be asked for in it."""
         self.clocks.turn(now_ms, watermark)
         for state, known in self._declared.items():
-            self._settle(state, known)
+            if state not in self._settled:
+                self._settle(state, known)
             if known.expiry is not None:
                 known.expiry.touches = 0
 
@@ -67,7 +71,7 @@ class Lifetimes:
         """The epoch, which had so many records, ends: remove some of what is gone."""
         for known in self._declared.values():
             if known.expiry is not None:
-                known.expiry.sweep(known.table, records)
+                known.expiry.sweep(known.table, records, self._make_room)
 
     def expiry(self, state: str) -> Expiry | None:
         """How a state ages that the program has asked for."""
@@ -81,6 +85,7 @@ class Lifetimes:
 
     def _settle(self, state: str, known: _Declared) -> None:
         """Take over what is in tables of former times to live."""
+        self._settled.add(state)
         name = table_name(state, known.ttl)
         said = self._headers.get(name)
         if known.ttl is not None and said != known.ttl:
@@ -97,7 +102,8 @@ class Lifetimes:
                         f"Operator {self._owner} has a {known.table.kind} state {state!r}, but its checkpoint holds a"
                         f" {table.kind} state of that name. Give the new state another name."
                     )
-                move_state(table, self._headers.get(former), known.table, known.ttl, self.clocks)
+                conversion = Conversion(self._headers.get(former), known.ttl, self.clocks)
+                conversion.move(table, known.table, self._make_room)
 
     # --- the files ---------------------------------------------------------------------------------------------------
 
@@ -118,6 +124,10 @@ class Lifetimes:
     def saved(self, tables: Iterable[str]) -> None:
         """A file with these tables was written."""
         self.unwritten.difference_update(tables)
+
+    def restored(self) -> None:
+        """State was brought to what the files say."""
+        self._settled.clear()
 
     def reset(self) -> None:
         """All state was dropped, to be read anew."""

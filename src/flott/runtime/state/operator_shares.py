@@ -60,17 +60,16 @@ class OperatorStart:
 
 
 def deal_out(
-    files: Sequence[OperatorStateFile | None], parallelism: int, *, claimed: bool = True, resuming: bool = False
+    files: Sequence[OperatorStateFile | None], parallelism: int, *, resuming: bool = False
 ) -> tuple[OperatorStart, ...]:
     """Where each of so many subtasks begins, given the files of the former ones.
 
-    Files of a job that is not ``claimed`` may be read, but not referred to for good. ``resuming``: the checkpoint is
-    one that the job is started from, not one it has just made; only then does a union list come to all, so that what
-    an epoch computes never depends on which process runs it.
+    ``resuming``: the checkpoint is one that the job is started from, not one it has just made; only then does a union
+    list come to all, so that what an epoch computes never depends on which process runs it.
     """
     same = parallelism == len(files)
     unites = resuming and any(mode is Mode.UNION for _, mode in _states(files))
-    if same and claimed and not unites:
+    if same and not unites:
         return tuple(OperatorStart(True, file) for file in files)
     return tuple(
         OperatorStart(

@@ -78,7 +78,7 @@ class Bench:
             self.chains = {
                 **self.chains,
                 ident: tuple(
-                    SubtaskState(outcome.watermark, outcome.chain or (), (), outcome.progress or TimeProgress())
+                    SubtaskState(outcome.watermark, outcome.chain or (), outcome.progress or TimeProgress())
                     for _, outcome in result.of_operator(ident)
                 ),
             }

@@ -11,27 +11,37 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from flott.common import Time, Types
+from flott.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from flott.runtime.operators.context import TableStateStore
 from flott.runtime.state.chains import Chain, StateFile
 from flott.runtime.state.encoding import encode_key
-from flott.runtime.state.expiring_handles import ExpiringListState, ExpiringMapState, ExpiringValueState
 from flott.runtime.state.folding import FoldOrder, fold
-from flott.runtime.state.handles import TableReducingState, TableValueState
 from flott.runtime.state.key_groups import groups_of, key_group_of
 from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.ttl import TimeToLive, table_name
+from flott.runtime.state.ttl import Horizon
 from tests.unit.runtime.state.keyed_workers import MemoryStorage
+
+Descriptor = TypeVar("Descriptor", bound=StateDescriptor)
 
 GROUPS = 8
 KEYS: list[Any] = ["a", "b", 3, (4, "d"), None, "e", 7.5, b"f"]
 PANES = [(0, 10), (10, 20), (20, 30)]
 
-#: How long values with a time to live last; each sort of state with another way of cleaning up.
+#: How long values with a time to live last; each sort of state is cleaned up in another way.
 LIFE_MS = 100
-VALUE_TTL = TimeToLive(LIFE_MS, sweep_entries=2)
-LIST_TTL = TimeToLive(LIFE_MS)
-MAP_TTL = TimeToLive(LIFE_MS, in_compaction=True, in_snapshots=True)
+VALUE_TTL = StateTtlConfig.new_builder(Time.milliseconds(LIFE_MS)).cleanup_incrementally(2, False).build()
+LIST_TTL = StateTtlConfig.new_builder(Time.milliseconds(LIFE_MS)).cleanup_full_snapshot().build()
+MAP_TTL = StateTtlConfig.new_builder(Time.milliseconds(LIFE_MS)).cleanup_in_rocksdb_compact_filter(1000).build()
 
 
 def add(first: int, second: int) -> int:
@@ -43,35 +53,27 @@ def add(first: int, second: int) -> int:
 
 
 class Copy:
-    """One process's copy of the state of a subtask, as a program uses it."""
+    """One process's copy of the state of a subtask, as a program uses it.
 
-    def __init__(self, state: KeyedState):
+    The types of some states are declared. ``widened``: in a later version of the program they are wider.
+    """
+
+    def __init__(self, state: KeyedState, widened: bool):
         self.state = state
-        current = state.current
-        self.value = TableValueState(state.value_table("value"), current)
-        self.sum = TableReducingState(state.value_table("sum"), current, add)
-        self.list = state.list_state(state.list_table("list"), current)
-        self.map = state.map_state(state.map_table("map"), current)
+        store = TableStateStore(state, state.current)
+        number = Types.DOUBLE() if widened else Types.LONG()
+        self.value = store.get_state(ValueStateDescriptor("value"))
+        self.sum = store.get_reducing_state(ReducingStateDescriptor("sum", add, number))
+        self.list = store.get_list_state(ListStateDescriptor("list", number))
+        self.map = store.get_map_state(MapStateDescriptor("map", Types.LONG(), Types.STRING()))
+        self.brief = store.get_state(_brief(ValueStateDescriptor("brief", number), VALUE_TTL))
+        self.brief_list = store.get_list_state(_brief(ListStateDescriptor("brief list"), LIST_TTL))
+        self.brief_map = store.get_map_state(_brief(MapStateDescriptor("brief map", Types.LONG(), number), MAP_TTL))
         self.timers = state.timer_table("timers")
         self.named = state.value_table("named", namespaced=True)
         self.panes = state.pane_table("panes")
         self.elements = state.list_pane_table("elements")
         self.waiting = state.timeline_table("waiting")
-        self._declare_expiring()
-
-    def _declare_expiring(self) -> None:
-        state = self.state
-
-        def expiry(name: str, table: Any, ttl: TimeToLive) -> Any:
-            return state.lifetimes.declare(name, table, ttl)
-
-        values = state.value_table(table_name("brief", VALUE_TTL))
-        lists = state.list_table(table_name("brief list", LIST_TTL))
-        maps = state.map_table(table_name("brief map", MAP_TTL))
-        current = state.current
-        self.brief = ExpiringValueState(values, current, expiry("brief", values, VALUE_TTL))
-        self.brief_list = ExpiringListState(lists, current, expiry("brief list", lists, LIST_TTL))
-        self.brief_map = ExpiringMapState(maps, current, expiry("brief map", maps, MAP_TTL))
 
     def do(self, operation: str, key: Any, n: int) -> None:  # one ladder, to be read beside the model's
         self.state.current.key = key
@@ -93,7 +95,7 @@ class Copy:
             case "put":
                 self.map.put(n, f"{n}!")
             case "put many":
-                self.map.put_all(dict.fromkeys(range(n), n))
+                self.map.put_all(dict.fromkeys(range(n), f"{n}"))
             case "remove":
                 self.map.remove(n)
             case "clear map":
@@ -161,6 +163,11 @@ class Copy:
         return [key for keys in found for key in keys]
 
 
+def _brief(descriptor: Descriptor, ttl: StateTtlConfig) -> Descriptor:
+    descriptor.enable_time_to_live(ttl)
+    return descriptor
+
+
 PER_KEY = [
     "set", "set", "clear", "add to sum", "append", "append", "append many", "replace", "clear list", "put", "put",
     "put many", "remove", "clear map", "register", "register", "delete", "set named", "clear named", "open", "open",
@@ -214,7 +221,7 @@ class PlainModel:
             case "put":
                 held[n] = f"{n}!"
             case "put many":
-                held.update(dict.fromkeys(range(n), n))
+                held.update(dict.fromkeys(range(n), f"{n}"))
             case "remove":
                 held.pop(n, None)
             case "clear map":
@@ -295,12 +302,12 @@ PROCESSES = 2  #: of each host
 class Host:
     """A machine: a folder on its local disk, and processes that keep what they hold between epochs."""
 
-    def __init__(self, folder: Path, groups: range, make: MakeState):
-        self.folder, self.groups, self._make = folder, groups, make
+    def __init__(self, folder: Path, groups: range, make: MakeState, widened: bool):
+        self.folder, self.groups, self._make, self._widened = folder, groups, make, widened
         self.processes = [self._start() for _ in range(PROCESSES)]
 
     def _start(self) -> Copy:
-        return Copy(self._make(self.groups, self.folder))
+        return Copy(self._make(self.groups, self.folder), self._widened)
 
     def restart(self, process: int) -> None:
         """A process dies, the database stays as it was when it was last closed, and another takes its place."""
@@ -345,6 +352,7 @@ class Kept:
     owned: tuple[range, ...]
     chains: tuple[Chain, ...]
     model: PlainModel
+    widened: bool
 
 
 class StateCluster:
@@ -353,6 +361,7 @@ class StateCluster:
     def __init__(self, folder: Path, make: MakeState):
         self.storage = MemoryStorage()
         self.make = make
+        self.widened = False
         self.subtasks: list[SubtaskSeat] = []
         self._folder = folder
         self._names = map("file-{:04}".format, count())
@@ -364,7 +373,7 @@ class StateCluster:
         self.subtasks = []
         for index in range(parallelism):
             groups = groups_of(index, GROUPS, parallelism)
-            hosts = [Host(self._folder / next(self._folders), groups, self.make) for _ in range(2)]
+            hosts = [Host(self._folder / next(self._folders), groups, self.make, self.widened) for _ in range(2)]
             self.subtasks.append(SubtaskSeat(groups, chains(groups), hosts, hosts[0].processes[0]))
 
     def owner_of(self, key: Any) -> SubtaskSeat:
@@ -397,19 +406,25 @@ class StateCluster:
             subtask.at_work.state.close()
             subtask.settle(chain)
 
-    def fold(self, subtask: SubtaskSeat, run: Chain, whole: bool) -> StateFile:
+    def fold(
+        self, subtask: SubtaskSeat, run: Chain, whole: bool, now_ms: int, detached: bool = False
+    ) -> StateFile:
         groups = (subtask.groups.start, subtask.groups.stop)
-        return fold(FoldOrder(run, groups, next(self._names), whole), self.storage)  # type: ignore[arg-type]
+        horizon = Horizon(now_ms, 0, detached)
+        return fold(FoldOrder(run, groups, next(self._names), whole, horizon), self.storage)  # type: ignore[arg-type]
 
     def keep(self, model: PlainModel, self_contained: bool) -> Kept:
         """What is complete now, as it is or folded into a file for each subtask."""
         return Kept(
             tuple(subtask.groups for subtask in self.subtasks),
             tuple(
-                (self.fold(subtask, subtask.chain, True),) if self_contained and subtask.chain else subtask.chain
+                (self.fold(subtask, subtask.chain, True, model.now, detached=True),)
+                if self_contained and subtask.chain
+                else subtask.chain
                 for subtask in self.subtasks
             ),
             model,
+            self.widened,
         )
 
     def close(self) -> None:

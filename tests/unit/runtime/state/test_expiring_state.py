@@ -547,7 +547,7 @@ def test_in_event_time_sweeping_spares_what_an_older_record_may_see() -> None:
 
 def test_sweeping_does_not_rewrite_a_list_for_a_few_elements() -> None:
     process = Process()
-    state = process.get(ListStateDescriptor("s"), plain().cleanup_incrementally(1, True))
+    state = process.get(ListStateDescriptor("s"), plain().cleanup_incrementally(9, True))
     for time in range(4):
         process.at(time)
         state.add(time)

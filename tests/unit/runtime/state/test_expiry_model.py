@@ -1,5 +1,5 @@
-"""State with a time to live against a model of plain dicts that never cleans up: whatever workers run the epochs, crash,
-sweep and fold files, and whenever they do, a program sees the same."""
+"""State with a time to live against a model of plain dicts that never cleans up: whatever workers run the epochs,
+crash, sweep and fold files, and whenever they do, a program sees the same."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ epochs = st.tuples(
     st.integers(0, 3),  # which worker runs the first subtask; the others follow
 )
 events = st.one_of(
-    epochs, epochs, st.tuples(st.just("resume"), st.integers(1, 4)), st.tuples(st.just("other job"), st.integers(1, 4))
+    epochs, epochs, st.tuples(st.just("resume"), st.integers(1, 4))
 )
 
 
@@ -136,10 +136,10 @@ class Job:
         if outcome == "complete":
             self.files, self.saved, self.model, self.starts = files, model, model, None
 
-    def resume(self, parallelism: int, claimed: bool) -> None:
+    def resume(self, parallelism: int) -> None:
         """In processes that have never seen the job, with the parallelism it is given."""
         self.workers = {}
-        self.starts = deal_out(self.files, parallelism, claimed=claimed, resuming=True)
+        self.starts = deal_out(self.files, parallelism, resuming=True)
         own = [item for held in self.saved for item in held[0]]
         everyone = [item for held in self.saved for item in held[1]]
         cuts = [len(own) * i // parallelism for i in range(parallelism + 1)]
@@ -158,8 +158,8 @@ class Job:
 def test_state_is_what_the_completed_epochs_made_it(happenings: list[Any]) -> None:
     job = Job()
     for happening in happenings:
-        if happening[0] in ("resume", "other job"):
-            job.resume(happening[1], claimed=happening[0] == "resume")
+        if happening[0] == "resume":
+            job.resume(happening[1])
         else:
             job.run(*happening)
     job.run("complete", [], [], 1)
@@ -238,7 +238,7 @@ def test_state_that_nobody_asks_for_any_more_is_kept() -> None:
     worker.own.add_all([1, 2, 3])
     files = [worker.state.save(storage, "1")]
     stranger = OperatorState("sums")
-    stranger.bring_to(deal_out(files, 1, claimed=False)[0], storage)
+    stranger.bring_to(deal_out(files, 1)[0], storage)
     files = [stranger.save(storage, "2")]
     one, two = Worker(), Worker()
     for reader, start in zip((one, two), deal_out(files, 2), strict=True):
@@ -254,13 +254,18 @@ def file_of(name: str, **items: tuple[Mode, int]) -> OperatorStateFile:
 
 
 def shares(starts: tuple[OperatorStart, ...]) -> list[list[tuple[str, int, int]]]:
-    return [[(share.file, share.start, share.stop) for share in start.shares] for start in starts]
+    """What each begins with: shares of files, or all that is in its own."""
+    return [
+        [(share.file, share.start, share.stop) for share in start.shares]
+        + [(start.file.name, 0, shape.items) for shape in (start.file.states if start.file is not None else ())]
+        for start in starts
+    ]
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(1, 6))
 def test_lists_are_divided_evenly_and_in_order(sizes: list[int], parallelism: int) -> None:
     files = [file_of(str(i), s=(Mode.SPLIT, n)) if n else None for i, n in enumerate(sizes)]
-    starts = deal_out(files, parallelism, claimed=False)
+    starts = deal_out(files, parallelism)
     items = [[(file, i) for file, start, stop in own for i in range(start, stop)] for own in shares(starts)]
     assert [item for own in items for item in own] == [(str(i), k) for i, n in enumerate(sizes) for k in range(n)]
     if parallelism != len(sizes):

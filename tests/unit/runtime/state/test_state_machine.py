@@ -180,7 +180,7 @@ class StateLife(RuleBasedStateMachine):
         if seat.chain:
             start %= len(seat.chain)
             run = seat.chain[start : start + length]
-            seat.folded.append((run, self.cluster.fold(seat, run, whole=start == 0)))
+            seat.folded.append((run, self.cluster.fold(seat, run, start == 0, self.completed.now)))
 
     @rule(target=kept, self_contained=st.booleans())
     def keep(self, self_contained: bool) -> Kept:
@@ -189,9 +189,11 @@ class StateLife(RuleBasedStateMachine):
 
     # --- other subtasks, other backends ------------------------------------------------------------------------------
 
-    @rule(kept=kept, parallelism=parallelisms, turns=turns, backend=small)
-    def start_again(self, kept: Kept, parallelism: int, turns: list[int], backend: int) -> None:
+    @rule(kept=kept, parallelism=parallelisms, turns=turns, backend=small, widen=st.booleans())
+    def start_again(self, kept: Kept, parallelism: int, turns: list[int], backend: int, widen: bool) -> None:
+        """From a checkpoint or savepoint, as another version of the program might: with wider types."""
         self.cluster.make = self.backends[backend % len(self.backends)]
+        self.cluster.widened = kept.widened or widen
         self.completed = copy.deepcopy(kept.model)
         self.cluster.deploy(parallelism, lambda groups: chain_for(kept, groups))
         self._begin(turns)

@@ -1,4 +1,4 @@
-"""Panes over the database: pane -> key -> value, with the values of a pane fetched key by key, or scanned at its end."""
+"""Panes over the database: pane -> key -> value. Values are fetched key by key, and scanned when their pane ends."""
 
 from __future__ import annotations
 

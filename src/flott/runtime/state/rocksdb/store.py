@@ -1,5 +1,6 @@
-"""One RocksDB database of one operator subtask: rows of bytes. Opened for an epoch and closed after it, because the next
-epoch may run in another process of the host. Task side.
+"""One RocksDB database of one operator subtask: rows of bytes. Task side.
+
+It is opened for an epoch and closed after it, because the next epoch may run in another process of the host.
 """
 
 from __future__ import annotations
@@ -218,6 +219,6 @@ def _binding() -> Any:
 
 def _failure(folder: Path, error: Exception) -> StorageError:
     return StorageError(
-        f"The local state in {folder} cannot be used: {error}. Check that the folder has room and is writable, or choose"
-        " another one with io.tmp.dirs."
+        f"The local state in {folder} cannot be used: {error}. Check that the folder has room and is writable, or"
+        " choose another one with state.backend.rocksdb.localdir."
     )

@@ -33,6 +33,8 @@ class PagedTable(Table, Protocol):
         """About how many bytes of memory it takes."""
 
 
+_GONE = object()
+
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
@@ -84,6 +86,18 @@ class PagedValueTable(ValueTable):
                     delta[2].append(entry)
         return delta if delta[0] or delta[2] else None
 
+    def walk(self, cursor: bytes | None, count: int) -> tuple[list[tuple[Any, Any]], bytes | None]:
+        """The next so many committed entries and their values, as they are now, and where to go on."""
+        rows = list(islice(self._store.scan(COMMITTED + self._prefix, cursor or b""), count + 1))
+        found = []
+        for _, stored in rows[:count]:
+            entry, value = loads(stored)
+            if self._store.put_aside or entry in self.changed:
+                value = self.entries.get(entry, _GONE)
+            if value is not _GONE:
+                found.append((entry, value))
+        return found, rows[count][0] if len(rows) > count else None
+
     def empty(self) -> None:
         self.entries.let_go()
 
@@ -91,7 +105,7 @@ class PagedValueTable(ValueTable):
         return self._weighing.of(self.entries)
 
 
-# --- maps and lists: an entry has a row of its own, followed by those of its items -------------------------------------
+# --- maps and lists: an entry has a row of its own, followed by those of its items -----------------------------------
 
 
 class _Places:
@@ -110,9 +124,21 @@ class _Places:
 
     def entries(self, store: RowStore, kind: bytes) -> Iterator[Any]:
         """The entries that have a row of one kind, committed or pending."""
-        for row, found in store.scan(kind + self.prefix):
+        return (loads(found)[0] for _, found in self._rows(store, kind))
+
+    def walk(
+        self, store: RowStore, opened: _Opened, cursor: bytes | None, count: int
+    ) -> tuple[list[tuple[Any, Any]], bytes | None]:
+        """The next so many committed entries and what they hold now, and where to go on."""
+        rows = list(islice(self._rows(store, COMMITTED, cursor or b""), count + 1))
+        entries = [loads(found)[0] for _, found in rows[:count]]
+        held = [(entry, opened[entry]) for entry in entries if entry in opened]
+        return held, rows[count][0] if len(rows) > count else None
+
+    def _rows(self, store: RowStore, kind: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        for row, found in store.scan(kind + self.prefix, start):
             if len(row) == 11 + int.from_bytes(row[7:11], "big"):
-                yield loads(found)[0]
+                yield row, found
 
 
 class _Opened(dict[Any, Any]):
@@ -130,7 +156,7 @@ class _Opened(dict[Any, Any]):
         return opened
 
     def get(self, entry: Any, default: Any = None) -> Any:
-        return self[entry] if entry in self else default
+        return self[entry] if entry in self else default  # noqa: SIM401 - it is get() that is written here
 
     def __contains__(self, entry: object) -> bool:
         return self[entry].has_any()  # type: ignore[no-any-return]
@@ -178,6 +204,10 @@ class PagedMapTable(MapTable):
         yield from self._places.entries(self._store, COMMITTED)
         if self._store.put_aside:
             yield from self._places.entries(self._store, PENDING)
+
+    def walk(self, cursor: bytes | None, count: int) -> tuple[list[tuple[Any, Any]], bytes | None]:
+        """The next so many committed entries and their maps, and where to go on."""
+        return self._places.walk(self._store, self.entries, cursor, count)
 
     def put_item(self, entry: Any, map_key: Any, value: Any) -> None:
         held = self.entries[entry]
@@ -338,6 +368,10 @@ class PagedListTable(ListTable):
         yield from self._places.entries(self._store, COMMITTED)
         if self._store.put_aside:
             yield from self._places.entries(self._store, PENDING)
+
+    def walk(self, cursor: bytes | None, count: int) -> tuple[list[tuple[Any, Any]], bytes | None]:
+        """The next so many committed entries and their lists, and where to go on."""
+        return self._places.walk(self._store, self.entries, cursor, count)
 
     def append(self, entry: Any, items: Iterable[Any]) -> None:
         tail = self.entries[entry].tail

@@ -251,3 +251,35 @@ def test_a_list_with_a_hole_is_refused(tmp_path):
     state._store.flush()
     with pytest.raises(CorruptStateError, match="lacks elements of a list from position 0 to 6"):
         list(state.list_table("list").entries["a"])
+
+
+@pytest.mark.parametrize("step", [1, 3, 100])
+def test_a_walk_in_steps_sees_every_committed_entry_once_as_it_is_now(tmp_path, step):
+    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    copy = Copy(rocks(tmp_path / "local"))
+    copy.state.bring_to((), storage)
+    for n, key in enumerate(KEYS):
+        for operation in ("set", "append", "put"):
+            copy.do(operation, key, n + 1)
+    chain = copy.state.save((), storage, "state/1")
+    copy.state.bring_to(chain, storage)
+    copy.do("set", KEYS[0], 77)
+    copy.do("clear", KEYS[1], 0)
+    copy.do("clear map", KEYS[2], 0)
+    expected = {repr(key): n + 1 for n, key in enumerate(KEYS)} | {repr(KEYS[0]): 77}
+    del expected[repr(KEYS[1])]
+    assert {repr(entry): value for entry, value in walked(copy.state.value_table("value"), step)} == expected
+    lists = walked(copy.state.list_table("list"), step)
+    assert sorted((repr(entry), list(held)) for entry, held in lists) == sorted(
+        (repr(key), [n + 1]) for n, key in enumerate(KEYS)
+    )
+    maps = walked(copy.state.map_table("map"), step)
+    assert sorted(repr(entry) for entry, _ in maps) == sorted(repr(key) for key in KEYS if key != KEYS[2])
+
+
+def walked(table: Any, step: int) -> list[tuple[Any, Any]]:
+    found, cursor = table.walk(None, step)
+    while cursor is not None:
+        more, cursor = table.walk(cursor, step)
+        found += more
+    return found
