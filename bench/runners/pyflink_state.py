@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pyflink.version
@@ -43,7 +44,7 @@ class RunningSum(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
         self.seen = 0
-        self.path = f"{self.notes}-{runtime_context.get_index_of_this_subtask()}"
+        self.path = f"{self.notes}-{uuid.uuid4().hex}"  # thread mode does not tell the index of the subtask
 
     def process_element(self, value, ctx):
         total = (self.total.value() or 0) + value[1]
@@ -131,6 +132,7 @@ def _environment(request: command.Request) -> StreamExecutionEnvironment:
         "state.backend.type": "rocksdb",
         "state.backend.rocksdb.localdir": str(request.scratch / "local"),
         "taskmanager.memory.managed.size": state.MANAGED_MEMORY,
+        "restart-strategy.type": "none",
         "execution.checkpointing.interval": "10 s",
         "execution.checkpointing.incremental": "true",
         "execution.checkpointing.storage": "filesystem",

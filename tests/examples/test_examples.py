@@ -24,7 +24,7 @@ EXPECTED = Path(__file__).parent / "expected"
 NAMES = sorted(path.relative_to(EXAMPLES).with_suffix("").as_posix() for path in EXAMPLES.rglob("*.py"))
 
 #: What an example is given beside its environment, so that it ends, and soon.
-ARGUMENTS: dict[str, tuple[Any, ...]] = {"demo": (1,), "streaming_word_count": (60, 1_000_000)}
+ARGUMENTS: dict[str, tuple[Any, ...]] = {"demo": (2,), "streaming_word_count": (60, 1_000_000)}
 
 #: Examples that promise the order of what they print: no two keys, subtasks or sinks take turns in them.
 IN_ORDER = {

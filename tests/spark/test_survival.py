@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,5 +174,37 @@ class TestRestarts:
         assert diary["retried"] == [3]
         assert len(diary["restarts"]) == 3
         assert all("Cannot" in reason and "/state" in reason for reason in diary["restarts"])
+        assert survivor.output == undisturbed
+        survivor.expect_clean()
+
+
+class TestLocalState:
+    """Databases on the executors' disks are copies: whoever loses one gets it back from the checkpoint."""
+
+    @pytest.fixture
+    def rocksdb(self, survivor: Survivor) -> dict[str, str]:
+        pytest.importorskip("rocksdict", reason="the RocksDB binding is not installed")
+        return {"state.backend.type": "rocksdb", "state.backend.rocksdb.localdir": str(survivor.folder / "local")}
+
+    def test_a_python_worker_that_is_killed_with_its_database_open_costs_nothing(
+        self, survivor: Survivor, undisturbed: Output, rocksdb: dict[str, str]
+    ) -> None:
+        diary = diary_of(survivor.run(fault="worker", place="account", options=rocksdb))
+        assert (survivor.folder / "struck").exists()
+        assert (diary["epochs"], diary["restarts"]) == ([1, 2, 3, 4, 5, 6], [])
+        assert survivor.output == undisturbed
+        survivor.expect_clean()
+        assert not list(survivor.folder.glob("local/*")), "the databases go with the job"
+
+    @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
+    def test_a_tree_that_is_killed_and_loses_its_disk_is_continued_on_either_backend(
+        self, survivor: Survivor, undisturbed: Output, rocksdb: dict[str, str], backend: str
+    ) -> None:
+        process = survivor.start(options=rocksdb)
+        process.wait_for_line("epoch 2", 90)
+        process.kill_tree()
+        assert list(survivor.folder.glob("local/*/*")), "it did work on databases"
+        shutil.rmtree(survivor.folder / "local")
+        diary_of(survivor.run(options=RECOVER | rocksdb | {"state.backend.type": backend}))
         assert survivor.output == undisturbed
         survivor.expect_clean()

@@ -176,11 +176,11 @@ def test_the_backend_of_a_program_is_the_option_of_that_name() -> None:
     backend = EmbeddedRocksDBStateBackend()
     backend.set_db_storage_paths("/fast/disk", "/other/disk")
     env.set_state_backend(backend)
-    assert env.get_configuration().get_string("state.backend.type", "") == "rocksdb"
-    assert env.get_configuration().get_string("state.backend.rocksdb.localdir", "") == "/fast/disk,/other/disk"
+    assert env._configuration.get_string("state.backend.type", "") == "rocksdb"
+    assert env._configuration.get_string("state.backend.rocksdb.localdir", "") == "/fast/disk,/other/disk"
     assert env.get_state_backend() is backend
     env.set_state_backend(HashMapStateBackend())
-    assert env.get_configuration().get_string("state.backend.type", "") == "hashmap"
+    assert env._configuration.get_string("state.backend.type", "") == "hashmap"
 
 
 def test_what_cannot_be_set_is_refused() -> None:

@@ -76,9 +76,11 @@ class CheckpointStore:
     def _delete_drafts(self) -> None:
         """Delete what a crash left half written. Nobody else writes here while the lock is held."""
         with contextlib.suppress(StorageError):  # they are in nobody's way
-            for name in self.storage.list("."):
-                if name.startswith(DRAFT):
-                    self.storage.delete(name)
+            checkpoints = [name for name in self.storage.list(".") if paths.id_of_checkpoint(name) is not None]
+            for folder in (".", paths.PINS, *checkpoints):
+                for name in self.storage.list(folder):
+                    if name.startswith(DRAFT):
+                        self.storage.delete(f"{folder}/{name}")
             for name in self.storage.list(paths.PLANS):
                 if paths.epoch_of_plan(name) is None:
                     self.storage.delete(f"{paths.PLANS}/{name}")

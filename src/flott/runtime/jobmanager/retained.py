@@ -46,12 +46,16 @@ class RetainedCheckpoints:
         for manifest in self._store.completed():
             self.add(manifest)
         for pin in read_pins(self._store.storage):
-            # A crash came before its savepoint was complete, or before the pin of a complete one that needs none went.
-            gone = remove_half_written(replace(self._store.storage, root=pin.savepoint)) if pin.is_void else not pin.files
-            if gone:
+            if self._is_settled(pin):
                 delete_pin(self._store.storage, pin.name)
         self._read_pins()
         self._claim = read_claim(self._store.storage)
+
+    def _is_settled(self, pin: Pin) -> bool:
+        """Whether there is nothing left for a pin to do, after a crash: what is half a savepoint is removed first."""
+        if pin.is_void:
+            return remove_half_written(replace(self._store.storage, root=pin.savepoint))
+        return not pin.files
 
     def add(self, manifest: Manifest) -> None:
         """A checkpoint was completed."""

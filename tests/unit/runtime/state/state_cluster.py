@@ -34,7 +34,7 @@ from tests.unit.runtime.state.keyed_workers import MemoryStorage
 Descriptor = TypeVar("Descriptor", bound=StateDescriptor)
 
 GROUPS = 8
-KEYS: list[Any] = ["a", "b", 3, (4, "d"), None, "e", 7.5, b"f"]
+KEYS: list[Any] = ["a", "b", 3, (4, "d"), None]  #: each in a key group of its own
 PANES = [(0, 10), (10, 20), (20, 30)]
 
 #: How long values with a time to live last; each sort of state is cleaned up in another way.
@@ -334,6 +334,12 @@ class SubtaskSeat:
     hosts: list[Host]
     at_work: Copy
     folded: list[tuple[Chain, StateFile]] = field(default_factory=list)  #: runs of the chain that became one file
+
+    def lose_process(self) -> None:
+        """The process that runs it dies."""
+        for host in self.hosts:
+            if self.at_work in host.processes:
+                host.restart(host.processes.index(self.at_work))
 
     def settle(self, chain: Chain) -> None:
         """The epoch has ended with this chain; what was folded meanwhile takes the place of its run."""

@@ -154,12 +154,13 @@ def test_values_are_converted_once_and_stay_so(job: Job) -> None:
 
 def test_an_epoch_that_is_given_up_converts_again_in_the_same_process(job: Job) -> None:
     chain, _, _ = job.epoch(INTS, (), put_number)
-    _, seen, state = job.epoch(twice(), chain, show, saves=False)
+    descriptor = twice()
+    _, seen, state = job.epoch(descriptor, chain, show, saves=False)
     assert seen["key 7"] == "'<7>'"
     state.close()
-    chain, seen, state = job.epoch(twice(), chain, show, state=state)
+    chain, seen, state = job.epoch(descriptor, chain, show, state=state)
     assert seen["key 7"] == "'<7>'"
-    _, seen, _ = job.epoch(twice(), chain, show, state=state)
+    _, seen, _ = job.epoch(descriptor, chain, show, state=state)
     assert seen["key 7"] == "'<7>'"
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
 
 from flott.errors import StorageError
+from flott.runtime.state.chains import Chain
 from flott.runtime.state.keyed_state import KeyedState
 from tests.unit.runtime.state.state_cluster import (
     GROUPS,
@@ -27,11 +29,19 @@ from tests.unit.runtime.state.state_cluster import (
     group_of,
 )
 
-keys = st.sampled_from(KEYS)
 small = st.integers(0, 5)
 parallelisms = st.integers(1, 4)
 #: Which process of which host runs each subtask next.
 turns = st.lists(st.integers(0, 3), min_size=4, max_size=4)
+
+#: What a program does for all keys at once, besides what it does for one.
+FOR_ALL = ["fire", "fire", "end pane", "wait", "wait", "forget", "make room"]
+steps = st.lists(
+    st.tuples(st.sampled_from([*PER_KEY, *FOR_ALL]), st.sampled_from(KEYS), small), min_size=1, max_size=12
+)
+
+COMPLETE, LOST, SAVED_IN_PART, FULL_DISK, KILLED = "complete", "lost", "saved in part", "full disk", "process killed"
+outcomes = st.sampled_from([COMPLETE, COMPLETE, COMPLETE, COMPLETE, LOST, SAVED_IN_PART, FULL_DISK, KILLED])
 
 
 def in_memory(groups: range, folder: Path) -> KeyedState:
@@ -72,30 +82,42 @@ class StateLife(RuleBasedStateMachine):
         self.cluster.deploy(parallelism, lambda groups: ())
         self._begin(turns)
 
-    def _begin(self, turns: list[int]) -> None:
-        self.running = copy.deepcopy(self.completed)
-        self.running.now = self.clock
-        self.cluster.begin(iter(turns), self.clock)
+    # --- epochs ------------------------------------------------------------------------------------------------------
 
-    # --- a program ---------------------------------------------------------------------------------------------------
+    @rule(steps=steps, passed_ms=st.sampled_from([0, 1, 40, 60, 100, 1000]), outcome=outcomes, n=small, turns=turns)
+    def epoch(self, steps: list[Any], passed_ms: int, outcome: str, n: int, turns: list[int]) -> None:
+        """A program does something; then the epoch ends, one way or another, and the next begins."""
+        for operation, key, argument in steps:
+            self._do(operation, key, argument)
+        self._check()
+        self._end(outcome, n)
+        self.clock += passed_ms  # within an epoch time stands still
+        self._begin(turns)
 
-    @rule(operation=st.sampled_from(PER_KEY), key=keys, n=small)
-    def do(self, operation: str, key: Any, n: int) -> None:
-        self.cluster.owner_of(key).at_work.do(operation, key, n)
-        self.running.do(operation, key, n)
+    def _do(self, operation: str, key: Any, n: int) -> None:
+        cluster, running = self.cluster, self.running
+        owner = cluster.owner_of(key)
+        match operation:
+            case "fire":
+                assert owner.at_work.timers.pop_due(n) == running.fire(n, owner.groups)
+            case "end pane":
+                self._end_pane(PANES[n % 3])
+            case "wait":
+                self.record += 1
+                owner.at_work.waiting.add([key], [running.horizon + n], [self.record])
+                running.waiting.append((key, running.horizon + n, self.record))
+            case "forget":
+                running.trim(running.horizon + n)
+                for subtask in cluster.subtasks:
+                    subtask.at_work.waiting.trim(running.horizon)
+            case "make room":
+                owner.at_work.state.make_room()
+                owner.at_work.state.prefetch([wanted for wanted in KEYS[:n] if group_of(wanted) in owner.groups])
+            case _:
+                owner.at_work.do(operation, key, n)
+                running.do(operation, key, n)
 
-    @rule(steps=st.lists(st.tuples(st.sampled_from(PER_KEY), keys, small), min_size=3, max_size=12))
-    def do_much(self, steps: list[tuple[str, Any, int]]) -> None:
-        for step in steps:
-            self.do(*step)
-
-    @rule(subtask=small, until=small)
-    def fire(self, subtask: int, until: int) -> None:
-        seat = self.cluster.subtasks[subtask % len(self.cluster.subtasks)]
-        assert seat.at_work.timers.pop_due(until) == self.running.fire(until, seat.groups)
-
-    @rule(pane=st.sampled_from(PANES))
-    def end_pane(self, pane: tuple[int, int]) -> None:
+    def _end_pane(self, pane: tuple[int, int]) -> None:
         """A window ends, for all keys at once."""
         dropped: dict[Any, int] = {}
         collected: dict[Any, list[int]] = {}
@@ -105,71 +127,25 @@ class StateLife(RuleBasedStateMachine):
         assert dropped == self.running.panes.pop(pane, {})
         assert collected == self.running.elements.pop(pane, {})
 
-    @rule(key=keys, after=small)
-    def wait_for_a_match(self, key: Any, after: int) -> None:
-        self.record += 1
-        at = self.running.horizon + after
-        self.cluster.owner_of(key).at_work.waiting.add([key], [at], [self.record])
-        self.running.waiting.append((key, at, self.record))
-
-    @rule(by=small)
-    def forget_old_records(self, by: int) -> None:
-        self.running.trim(self.running.horizon + by)
-        for subtask in self.cluster.subtasks:
-            subtask.at_work.waiting.trim(self.running.horizon)
-
-    @rule(ms=st.sampled_from([1, 40, 60, 100, 1000]))
-    def time_passes(self, ms: int) -> None:
-        """Seen from the next epoch on: within one, time stands still."""
-        self.clock += ms
-
-    @rule(wanted=st.lists(keys, max_size=4))
-    def memory_is_short(self, wanted: list[Any]) -> None:
-        for subtask in self.cluster.subtasks:
-            subtask.at_work.state.make_room()
-            subtask.at_work.state.prefetch([key for key in wanted if group_of(key) in subtask.groups])
-
-    # --- epochs ------------------------------------------------------------------------------------------------------
-
-    @rule(turns=turns)
-    def complete_the_epoch(self, turns: list[int]) -> None:
-        self.cluster.settle(self.cluster.save())
-        self.completed = self.running
-        self._begin(turns)
-
-    @rule(turns=turns)
-    def fail_before_anything_is_saved(self, turns: list[int]) -> None:
-        self.cluster.settle()
-        self._begin(turns)
-
-    @rule(turns=turns, saved=small)
-    def fail_after_some_have_saved(self, turns: list[int], saved: int) -> None:
-        for subtask in self.cluster.subtasks[: saved + 1]:
-            self.cluster.save_one(subtask)
-        self.cluster.settle()
-        self._begin(turns)
-
-    @rule(turns=turns)
-    def fail_because_the_disk_is_full(self, turns: list[int]) -> None:
-        self.cluster.storage.broken = True
-        try:
-            chains = self.cluster.save()
-        except StorageError:
-            chains = None
-        self.cluster.storage.broken = False
-        self.cluster.settle(chains)
-        if chains is not None:  # nothing had changed, so there was nothing to write
+    def _end(self, outcome: str, n: int) -> None:
+        cluster = self.cluster
+        chains: list[Chain] | None = None
+        match outcome:
+            case "complete":
+                chains = cluster.save()
+            case "saved in part":
+                for subtask in cluster.subtasks[: n + 1]:
+                    cluster.save_one(subtask)
+            case "full disk":
+                cluster.storage.broken = True
+                with suppress(StorageError):
+                    chains = cluster.save()  # of an epoch without changes there is nothing to write
+                cluster.storage.broken = False
+            case "process killed":
+                cluster.subtasks[n % len(cluster.subtasks)].lose_process()
+        cluster.settle(chains)
+        if chains is not None:
             self.completed = self.running
-        self._begin(turns)
-
-    @rule(turns=turns, subtask=small)
-    def lose_the_process_at_work(self, turns: list[int], subtask: int) -> None:
-        seat = self.cluster.subtasks[subtask % len(self.cluster.subtasks)]
-        for host in seat.hosts:
-            if seat.at_work in host.processes:
-                host.restart(host.processes.index(seat.at_work))
-        self.cluster.settle()
-        self._begin(turns)
 
     # --- files -------------------------------------------------------------------------------------------------------
 
@@ -200,17 +176,21 @@ class StateLife(RuleBasedStateMachine):
 
     @rule(parallelism=parallelisms, turns=turns)
     def rescale(self, parallelism: int, turns: list[int]) -> None:
-        self.cluster.settle(self.cluster.save())
-        self.completed = self.running
+        self._end(COMPLETE, 0)
         kept = self.cluster.keep(self.completed, self_contained=False)
         self.cluster.deploy(parallelism, lambda groups: chain_for(kept, groups))
         self._begin(turns)
 
     # --- always ------------------------------------------------------------------------------------------------------
 
-    @invariant()
-    @precondition(lambda self: self.cluster.subtasks)
-    def every_key_is_seen_as_the_model_sees_it(self) -> None:
+    def _begin(self, turns: list[int]) -> None:
+        self.running = copy.deepcopy(self.completed)
+        self.running.now = self.clock
+        self.cluster.begin(iter(turns), self.clock)
+        self._check()
+
+    def _check(self) -> None:
+        """Assert that every key is seen as the model sees it, by its owner and by nobody else."""
         for key in KEYS:
             assert self.cluster.owner_of(key).at_work.view(key) == self.running.view(key), key
         held = [key for subtask in self.cluster.subtasks for key in subtask.at_work.held_keys()]
@@ -241,10 +221,10 @@ def limits(examples: int, steps: int) -> settings:
 
 
 TestInMemory = InMemory.TestCase
-TestInMemory.settings = limits(120, 40)
+TestInMemory.settings = limits(150, 25)
 
 rocksdb = pytest.mark.skipif(not __import__("importlib.util").util.find_spec("rocksdict"), reason="needs rocksdict")
 TestInRocksDB = rocksdb(InRocksDB.TestCase)
-TestInRocksDB.settings = limits(30, 30)
+TestInRocksDB.settings = limits(30, 20)
 TestFromOneToTheOther = rocksdb(FromOneToTheOther.TestCase)
-TestFromOneToTheOther.settings = limits(20, 30)
+TestFromOneToTheOther.settings = limits(30, 20)
