@@ -12,7 +12,7 @@ ARGS     ?=
 WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-unit test-spark check lint types layers bench docs wheel clean
+.PHONY: help install demo test test-unit test-spark simulation check lint types layers bench docs wheel clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test-unit: $(READY)  ## the tests that need no JVM (seconds)
 
 test-spark: $(READY)  ## the tests that start Spark
 	@$(WITH_JAVA) $(PY) -m pytest -q -m spark $(ARGS)
+
+simulation: $(READY)  ## thousands of small jobs that crash at random; ARGS="--seeds 5000", or a seed to see it again
+	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000)
 
 check: lint types layers  ## lint + types + layers
 

@@ -12,11 +12,12 @@ import sys
 import time
 from pathlib import Path
 
-from bench import environments, plan, report
+from bench import environments, plan, report, state
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 LATEST = RESULTS / "latest.json"
+QUICK = RESULTS / "quick.json"  # a smoke test is no result: it must not replace one
 LOGS = RESULTS / "logs"
 
 
@@ -26,7 +27,10 @@ def main() -> int:
     chosen = plan.measurements(arguments.only, arguments.runners)
     LOGS.mkdir(parents=True, exist_ok=True)
     machine = environments.facts()
-    kept = _kept(chosen, arguments.quick)
+    last = json.loads(LATEST.read_text())["results"] if LATEST.exists() else []
+    minutes = plan.expected_seconds(chosen, last, arguments.quick) / 60
+    print(f"{len(chosen)} measurements, about {minutes:.0f} minutes", flush=True)
+    kept = [] if arguments.quick else _kept(chosen, last)
     document: dict = {
         "machine": machine,
         "selection": {"workloads": arguments.only, "runners": arguments.runners, "quick": arguments.quick},
@@ -43,29 +47,33 @@ def main() -> int:
         print(f"      {report.one_line(results[-1])}", flush=True)
         document["machine"]["flink"] = environments.flink_version()  # its virtualenv may be new
         document |= {"results": [*kept, *results], "ratios": report.ratios([*kept, *results])}
-        LATEST.write_text(json.dumps(document, indent=2) + "\n")  # each time: half a run is better than none
+        target = QUICK if arguments.quick else LATEST
+        target.write_text(json.dumps(document, indent=2) + "\n")  # each time: half a run is better than none
     report.show(document)
     return 0
 
 
-def _kept(chosen: list[tuple[str, str]], quick: bool) -> list[dict]:
-    """Results of workloads that were not chosen, from the last run: a ratio is only ever made within a workload."""
-    if quick or not LATEST.exists():
-        return []
+def _kept(chosen: list[tuple[str, str]], last: list[dict]) -> list[dict]:
+    """Results of workloads that were not chosen, from the last run: a ratio is only ever made within a workload.
+
+    Of state, ratios are also made between the sizes: none of them is kept if one is measured anew.
+    """
     rerun = {workload for workload, _ in chosen}
-    results = json.loads(LATEST.read_text())["results"]
-    return [result for result in results if result["workload"] not in rerun]
+    if rerun.intersection(state.THROUGHPUT):
+        rerun.update(state.THROUGHPUT)
+    return [result for result in last if result["workload"] not in rerun]
 
 
 def _measure(workload: str, runner: str, effort: plan.Effort, settings: dict[str, str]) -> dict:
     """The runner's answer; a runner that cannot be started, fails or takes too long is missing, with the reason."""
     spec = plan.CATALOGUE[runner]
     try:
-        python = _interpreter(spec)
+        python = _interpreter(spec.module)
     except environments.Unavailable as reason:
         return {"missing": str(reason)}
-    command = [python, "-m", f"bench.runners.{spec.module}", "--workload", workload]
-    command += ["--records", str(spec.records[workload]), "--variant", spec.variant]
+    command = [python, "-m", f"bench.runners.{spec.module_for(workload)}", "--workload", workload]
+    command += ["--records", str(spec.records.get(workload, 0)), "--variant", spec.variant]
+    command += ["--shrink", str(effort.shrink)]
     command += ["--seconds", str(effort.seconds * spec.patience), "--repeats", str(effort.repeats)]
     if runner == "native" and settings:
         command += ["--settings", json.dumps(settings)]
@@ -77,10 +85,10 @@ def _measure(workload: str, runner: str, effort: plan.Effort, settings: dict[str
     return _answer(output) or {"missing": f"exit code {code}: {_last_line(log)}"}
 
 
-def _interpreter(spec: plan.Runner) -> str:
-    if spec.module == "pyflink":
+def _interpreter(module: str) -> str:
+    if module == "pyflink":
         return environments.pyflink_python()
-    if spec.module in ("spark_tws", "spark_sql"):
+    if module in ("spark_tws", "spark_sql"):
         return environments.spark_tws_python()
     return sys.executable
 
@@ -123,12 +131,16 @@ def _last_line(log: Path) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", type=_names(plan.WORKLOADS), default=list(plan.WORKLOADS), metavar="W,W")
+    parser.add_argument("--only", type=_workloads, default=list(plan.WORKLOADS), metavar="W,W")
     parser.add_argument("--runners", type=_names(plan.RUNNERS), default=list(plan.RUNNERS), metavar="R,R")
     parser.add_argument(
         "--quick", action="store_true", help="short measurements, one repeat: a smoke test, not a result"
     )
     return parser.parse_args()
+
+
+def _workloads(text: str) -> list[str]:
+    return plan.named(_names((*plan.WORKLOADS, *plan.FAMILIES))(text))
 
 
 def _names(known: tuple[str, ...]):

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bench import events
+from bench import events, state
 
-WORKLOADS = ("keyed_sum", "stateless", "word_count", "empty_epoch", *events.WORKLOADS)
+WORKLOADS = ("keyed_sum", "stateless", "word_count", "empty_epoch", *events.WORKLOADS, *state.WORKLOADS)
+#: Names that stand for several workloads.
+FAMILIES = {"state": state.WORKLOADS}
 RUNNERS = (
     "limit",
     "flott",
     "flott-typed",
+    "flott-rocksdb",
     "pyflink-default",
     "pyflink-tuned",
     "pyflink-thread",
+    "pyflink-rocksdb",
     "spark-tws",
     "spark-sql",
     "native",
 )
 TIMEOUT_SECONDS = 1_200
+
+#: The workloads of large state have modules of their own, and sizes that `state.Stream` knows.
+FLOTT_STATE = (
+    dict.fromkeys(state.THROUGHPUT, "flott_state")
+    | dict.fromkeys(state.RESTORES, "flott_restore")
+    | {"checkpoint": "flott_checkpoint", "rescale": "flott_rescale"}
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,14 @@ class Runner:
     variant: str
     records: dict[str, int]
     patience: float = 1.0  # times Effort.seconds, for an engine whose start-up varies by seconds
+    modules: dict[str, str] = field(default_factory=dict)  # of workloads that have another
+
+    @property
+    def workloads(self) -> set[str]:
+        return {*self.records, *self.modules}
+
+    def module_for(self, workload: str) -> str:
+        return self.modules.get(workload, self.module)
 
 
 CATALOGUE = {
@@ -37,14 +56,17 @@ CATALOGUE = {
         "",
         {"keyed_sum": 2_000_000, "stateless": 2_000_000, "word_count": 2_000_000}
         | dict.fromkeys(events.WORKLOADS, 1_000_000),
+        modules=dict.fromkeys(state.THROUGHPUT, "limit_state"),
     ),
     "flott": Runner(
         "flott_spark",
         "",
         {"keyed_sum": 200_000, "stateless": 400_000, "word_count": 200_000, "empty_epoch": 0}
         | dict.fromkeys(events.WORKLOADS, 200_000),
+        modules=FLOTT_STATE,
     ),
     "flott-typed": Runner("flott_spark", "typed", {"keyed_sum": 200_000}),
+    "flott-rocksdb": Runner("flott_spark", "rocksdb", {}, modules=FLOTT_STATE),
     "pyflink-default": Runner("pyflink", "default", {"keyed_sum": 2_000, "stateless": 20_000, "word_count": 3_000}),
     "pyflink-tuned": Runner(
         "pyflink",
@@ -54,7 +76,16 @@ CATALOGUE = {
     ),
     # Windows are slow in PyFlink, so only the mode that was the faster one when both were measured in full.
     "pyflink-thread": Runner("pyflink", "thread", dict.fromkeys(events.WORKLOADS, 4_000)),
-    "spark-tws": Runner("spark_tws", "", {"keyed_sum": 100_000, "stateless": 500_000, "word_count": 100_000}),
+    # Filling five million keys takes PyFlink and transformWithState far too long: what was not measured has no row.
+    "pyflink-rocksdb": Runner(
+        "pyflink", "rocksdb", {}, modules=dict.fromkeys(["state_10k", "state_1m"], "pyflink_state")
+    ),
+    "spark-tws": Runner(
+        "spark_tws",
+        "",
+        {"keyed_sum": 100_000, "stateless": 500_000, "word_count": 100_000},
+        modules=dict.fromkeys(["state_10k", "state_1m"], "spark_tws_state"),
+    ),
     # Spark cannot chain a stateful Python function and a window, so it has no two_stage.
     "spark-sql": Runner("spark_sql", "", dict.fromkeys(["tumbling", "sliding", "session", "interval"], 1_000_000)),
     "native": Runner("native", "", {"empty_epoch": 0}),
@@ -67,14 +98,53 @@ class Effort:
 
     seconds: float
     repeats: int
+    shrink: int = 1  # how many times smaller large state is
 
 
 FULL = Effort(seconds=8.0, repeats=3)
-QUICK = Effort(seconds=2.0, repeats=1)
+QUICK = Effort(seconds=2.0, repeats=1, shrink=100)
+
+#: What a measurement takes of which the last results say nothing.
+EXPECTED_SECONDS = {
+    ("state_10k", "limit"): 10,
+    ("state_1m", "limit"): 15,
+    ("state_5m", "limit"): 30,
+    ("state_10k", "flott"): 35,
+    ("state_1m", "flott"): 45,
+    ("state_5m", "flott"): 80,
+    ("state_10k", "flott-rocksdb"): 45,
+    ("state_1m", "flott-rocksdb"): 60,
+    ("state_5m", "flott-rocksdb"): 150,
+    ("state_10k", "pyflink-rocksdb"): 70,
+    ("state_1m", "pyflink-rocksdb"): 120,
+    ("state_10k", "spark-tws"): 60,
+    ("state_1m", "spark-tws"): 240,
+    ("checkpoint", "flott"): 15,
+    ("checkpoint", "flott-rocksdb"): 70,
+    ("restore_1m", "flott"): 40,
+    ("restore_1m", "flott-rocksdb"): 40,
+    ("restore_5m", "flott"): 70,
+    ("restore_5m", "flott-rocksdb"): 110,
+}
+USUAL_SECONDS = 60
+QUICK_SECONDS = 15
 
 
 def measurements(workloads: list[str], runners: list[str]) -> list[tuple[str, str]]:
     """(workload, runner) in the order they run: Flott before `native`, which takes over its Spark settings."""
     return [
-        (work, name) for work in workloads for name in RUNNERS if name in runners and work in CATALOGUE[name].records
+        (work, name) for work in workloads for name in RUNNERS if name in runners and work in CATALOGUE[name].workloads
     ]
+
+
+def named(names: list[str]) -> list[str]:
+    """The workloads that names stand for, each once."""
+    return list(dict.fromkeys(work for name in names for work in FAMILIES.get(name, (name,))))
+
+
+def expected_seconds(chosen: list[tuple[str, str]], results: list[dict], quick: bool) -> float:
+    """How long the measurements will take, by what they took the last time."""
+    if quick:
+        return QUICK_SECONDS * len(chosen)
+    took = {(found["workload"], found["runner"]): found["took_seconds"] for found in results if "took_seconds" in found}
+    return sum(took.get(each, EXPECTED_SECONDS.get(each, USUAL_SECONDS)) for each in chosen)

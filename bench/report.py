@@ -8,11 +8,17 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from bench import state
+
 Result = dict
+
+PEERS = ("limit", "pyflink-tuned", "pyflink-thread", "pyflink-default", "pyflink-rocksdb", "spark-tws", "spark-sql")
+#: Of fewer rounds, no percentile says anything.
+MANY_ROUNDS = 20
 
 
 def median(result: Result | None) -> float | None:
-    """Records per second, or milliseconds for `empty_epoch`; None when missing."""
+    """Records per second, or milliseconds where time is what is measured; None when missing."""
     values = (result or {}).get("rates") or (result or {}).get("milliseconds")
     return statistics.median(values) if values else None
 
@@ -22,15 +28,24 @@ def ratios(results: list[Result]) -> dict[str, dict[str, float | None]]:
     by_name = {(result["workload"], result["runner"]): result for result in results}
     found: dict[str, dict[str, float | None]] = {}
     for workload in dict.fromkeys(result["workload"] for result in results):
-        peers = ["limit", "pyflink-tuned", "pyflink-thread", "pyflink-default", "spark-tws", "spark-sql"]
-        others = ["native"] if workload == "empty_epoch" else peers
-        flott = median(by_name.get((workload, "flott")))
+        others = ("native",) if workload == "empty_epoch" else PEERS
         found[workload] = {
-            f"flott/{other}": _ratio(flott, median(by_name.get((workload, other))))
+            f"{ours}/{other}": _ratio(median(by_name.get((workload, ours))), median(by_name.get((workload, other))))
+            for ours in ("flott", "flott-rocksdb")
             for other in others
-            if (workload, other) in by_name
+            if (workload, ours) in by_name and (workload, other) in by_name
         }
-    return found
+    return {workload: row for workload, row in (found | {"state": _of_sizes(by_name)}).items() if row}
+
+
+def _of_sizes(by_name: dict[tuple[str, str], Result]) -> dict[str, float | None]:
+    """The rate with much state over that with little, runner by runner: 1 if it makes no difference."""
+    little = state.THROUGHPUT[0]
+    return {
+        f"{runner} {much}/{little}": _ratio(median(result), median(by_name[little, runner]))
+        for (much, runner), result in by_name.items()
+        if much in state.THROUGHPUT[1:] and (little, runner) in by_name
+    }
 
 
 def one_line(result: Result) -> str:
@@ -72,7 +87,7 @@ def _rates_table(results: list[Result]) -> Table:
 
 
 def _ratios_table(found: dict[str, dict[str, float | None]]) -> Table:
-    table = Table(title="Ratios (throughput: above 1 Flott is faster; empty_epoch: how many times the native job)")
+    table = Table(title="Ratios (throughput: above 1 Flott is faster; empty_epoch: how many times the native job; state: by size)")
     for name in ("workload", "ratio"):
         table.add_column(name)
     table.add_column("value", justify="right")
@@ -95,13 +110,13 @@ def _amount(result: Result) -> str:
 
 def _spread(result: Result) -> str:
     """Lowest to highest; for the many rounds of `empty_epoch`, the 10th to the 90th percentile."""
-    if "milliseconds" in result:
-        tenths = statistics.quantiles(result["milliseconds"], n=10)
-        return f"{tenths[0]:.0f}-{tenths[-1]:.0f} ms"
-    rates = result["rates"]
-    if len(rates) == 1:
+    values, unit = (result["milliseconds"], " ms") if "milliseconds" in result else (result["rates"], "")
+    if len(values) == 1:
         return "one run"
-    return f"{min(rates):,.0f}-{max(rates):,.0f}"
+    lowest, highest = min(values), max(values)
+    if len(values) >= MANY_ROUNDS:
+        lowest, *_, highest = statistics.quantiles(values, n=10)
+    return f"{lowest:,.0f}-{highest:,.0f}{unit}"
 
 
 def _start(result: Result) -> str:

@@ -29,7 +29,7 @@ COUNTRIES = ["Norway", "Kenya", "Japan", "Brazil", "Canada", "Italy"]
 SHARES = [5, 9, 21, 28, 14, 17]
 START_MS = 1_767_225_600_000  # 2026-01-01
 PERIOD_MS = 5_000
-RATE = 20_000
+RATE = 10_000
 SECONDS = 30
 
 
@@ -92,7 +92,7 @@ def show(period: Period) -> None:
     seconds = (period.ends_at_ms - START_MS) // 1000
     print(
         f"  up to {seconds // 60}:{seconds % 60:02}  {period.country:<8} {period.orders:>6,} orders"
-        f" {revenue:>12,.2f} {'█' * round(revenue / 110_000):<26} total {total:>14,.2f}",
+        f" {revenue:>12,.2f} {'█' * round(revenue / 60_000):<26} total {total:>14,.2f}",
         flush=True,
     )
 

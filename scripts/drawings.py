@@ -1,7 +1,7 @@
-"""Draws docs/images/*.svg, the pictures of time and windows, from what jobs really did: ``make docs``.
+"""Draws docs/images/*.svg, the pictures of time, windows and state, from what jobs really did: ``make docs``.
 
 A picture is a *story*: a script of records, with the ends of epochs marked, and a program over it. ``observation`` runs
-it, ``layouts`` draws what happened, ``svg`` is the sheet it is drawn on.
+it, ``layouts`` and ``file_layout`` draw what happened, ``svg`` is the sheet it is drawn on.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from flott.datastream.window import (
     TumblingEventTimeWindows,
 )
 from flott.testing import EndOfEpoch, Wait
+from scripts.file_layout import Files
 from scripts.layouts import Lanes, Pairs, Splits, Staircase
 from scripts.observation import LATE, Contents, Record, key_of
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
-Story = Lanes | Staircase | Splits | Pairs
+Story = Lanes | Staircase | Splits | Pairs | Files
 _END = EndOfEpoch()
 
 
@@ -133,6 +134,17 @@ STORIES: dict[str, Story] = {
         _r("ada", (4, 1), (13, 2), (16, 3)),
         _r("ada", (1, 5), (3, 6), (9, 7), (15, 8), (20, 9), (26, 4)),
         (-2, 5), 30,
+    ),
+    "state-files": Files(
+        "How state is kept",
+        "The state of three keys in five epochs. A task holds all of it; each epoch writes a file with the keys it"
+        " changed. Beside the epochs the first three files are folded into one. A checkpoint names the files that make"
+        " up the state: first those of the epochs, then the folded one and those after it. A savepoint is one file.",
+        'ValueStateDescriptor("sum", Types.LONG())',
+        [
+            *_r("ada", (1, 3)), *_r("bob", (1, 5)), _END, *_r("ada", (2, 4)), _END, *_r("cleo", (3, 2)), _END,
+            *_r("bob", (4, 1)), *_r("cleo", (4, 6)), _END, *_r("ada", (5, 1)), _END,
+        ],
     ),
 }  # fmt: skip
 

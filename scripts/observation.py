@@ -10,14 +10,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from flott.common import Duration, Time, WatermarkStrategy
+import flott.state
+from flott.common import Duration, Time, Types, WatermarkStrategy
+from flott.common._savepoint_format import SavepointFormatType
 from flott.common._watermark_report import TimePlace
 from flott.common.watermark_strategy import MIN_WATERMARK
-from flott.datastream import DataStream, OutputTag, ProcessJoinFunction, StreamExecutionEnvironment, WindowFunction
+from flott.datastream import (
+    DataStream,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessJoinFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    WindowFunction,
+)
 from flott.datastream.connectors.callable import CallableSink
+from flott.datastream.state import ValueStateDescriptor
 from flott.datastream.window import TimeWindow
+from flott.runtime.jobmanager.job_master import JobMaster
+from flott.runtime.jobmanager.savepoints import After, SavepointRequest
 from flott.runtime.jobmanager.time_report import explain
-from flott.testing import Cancel, ManualClock, ScriptedSource, in_process, live
+from flott.runtime.state.chains import Chain, StateFile
+from flott.runtime.state.compaction import FoldRules
+from flott.runtime.state.files import open_state_file
+from flott.state import StateSnapshot
+from flott.testing import Cancel, EndOfEpoch, ManualClock, ScriptedSource, in_process, live
 
 
 class Record(NamedTuple):
@@ -186,3 +203,96 @@ def observe_pairs(
 def key_of(record: Record) -> str:
     """The key of a record."""
     return record.key
+
+
+# --- state files ------------------------------------------------------------------------------------------------------
+
+
+class Sum(KeyedProcessFunction[str, Record, Record]):
+    """Adds the values of a key up in state."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.LONG()))
+
+    def process_element(self, value: Record, ctx: KeyedProcessFunction.Context[str]) -> Iterator[Record]:
+        self.sum.update((self.sum.value() or 0) + value.value)
+        yield value
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A state file and what it says."""
+
+    entries: dict[str, int]
+    of_epochs: tuple[int, ...]  #: whose changes it holds
+
+    @property
+    def label(self) -> str:
+        return "–".join(str(epoch) for epoch in sorted({self.of_epochs[0], self.of_epochs[-1]}))
+
+
+@dataclass(frozen=True)
+class SeenFiles:
+    """Where the state of a job was, at the end of each epoch."""
+
+    held: dict[int, dict[str, int]]  #: epoch -> all state
+    chains: dict[int, tuple[WrittenFile, ...]]  #: epoch -> the files that its checkpoint names
+    savepoint: dict[str, int]  #: what its one file holds
+
+    @property
+    def written(self) -> dict[int, WrittenFile]:
+        """The file that each epoch wrote."""
+        return {epoch: chain[-1] for epoch, chain in self.chains.items()}
+
+    @property
+    def folded(self) -> list[WrittenFile]:
+        """The files that were made of others."""
+        return [file for file in self.chains[max(self.chains)] if len(file.of_epochs) > 1]
+
+
+def observe_files(script: Sequence[Any]) -> SeenFiles:
+    """Run a story with state, in which three files are folded as soon as there are as many; end with a savepoint."""
+    env = in_process(parallelism=1, execution__checkpointing__num_retained="100")
+    source = env.from_source(ScriptedSource(script, endless=True), WatermarkStrategy.no_watermarks(), "story")
+    source.key_by(key_of, Types.STRING()).process(Sum()).uid("sum").sink_to(CallableSink(lambda record: None))
+    last = sum(isinstance(entry, EndOfEpoch) for entry in script)
+    with tempfile.TemporaryDirectory() as folder:
+        request = SavepointRequest(After.GO_ON, f"{folder}/savepoints", SavepointFormatType.CANONICAL)
+        masters: list[JobMaster] = []
+
+        def on_step(step: str, epoch: int) -> None:
+            if (step, epoch) == ("committed", last):
+                masters[0].take_savepoint(request)
+
+        life = live(
+            env, f"{folder}/job", clock=ManualClock(0, until_ms=60_000), on_step=on_step, on_start=masters.append,
+            fold_rules=FoldRules(rewrite_min_deltas=3),
+        )  # fmt: skip
+        assert life.failure is None, life.failure
+        taken = {epoch: flott.state.open(f"{folder}/job/chk-{epoch}") for epoch in range(1, last + 1)}
+        savepoint = flott.state.open(request.path.result())
+        assert len(_chain_of(savepoint)) == 1
+        return SeenFiles(
+            {epoch: _sums_of(snapshot) for epoch, snapshot in taken.items()},
+            {epoch: tuple(_file(snapshot, file) for file in _chain_of(snapshot)) for epoch, snapshot in taken.items()},
+            _sums_of(savepoint),
+        )
+
+
+def _sums_of(snapshot: StateSnapshot) -> dict[str, int]:
+    return dict(snapshot.operator("sum").keyed("sum").items())
+
+
+def _chain_of(snapshot: StateSnapshot) -> Chain:
+    (part,) = snapshot.operator("sum").parts
+    return part.chain
+
+
+def _file(snapshot: StateSnapshot, file: StateFile) -> WrittenFile:
+    names = file.covers or (file.name,)
+    entries: dict[str, int] = {}
+    with open_state_file(snapshot.storage, file.name) as reader:
+        for _, deltas in reader.blocks(range(128)):
+            put, values, _ = deltas["sum"]
+            entries.update(zip(put, values, strict=True))
+    return WrittenFile(entries, tuple(int(name.split("-")[2]) for name in names))

@@ -21,49 +21,43 @@ from flott.common._late_records import LedgerEntry
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
-from flott.datastream.connectors.base import SlicePlan
 from flott.errors import (
     EpochFailure,
     EpochTimeoutError,
     FlottError,
     ProgramError,
     SavepointError,
-    StateMigrationError,
     StorageError,
-    UserCodeError,
-    WorkerLostError,
 )
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
-from flott.graph.specs import SinkSpec
 from flott.metrics.metricbase import combine
 from flott.runtime.checkpoint.manifest import InputPlan, Manifest, OperatorSnapshot
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.accumulators import add_up, values_of
-from flott.runtime.epoch.failure import Blame
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.redistribute import redistribute, snapshot_of
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import EpochRunner
-from flott.runtime.epoch.topology import Topology
 from flott.runtime.jobmanager import ledger
 from flott.runtime.jobmanager.adaptive import Autoscaler
-from flott.runtime.jobmanager.alignment import align
+from flott.runtime.jobmanager.bell import Bell
 from flott.runtime.jobmanager.checkpoint_policy import CheckpointPolicy
 from flott.runtime.jobmanager.commits import SinkCommits
 from flott.runtime.jobmanager.compaction import Compaction
 from flott.runtime.jobmanager.deployment import Deployment
-from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.jobmanager.epoch_outcome import raise_failures, statistics_of
+from flott.runtime.jobmanager.job_input import JobInput, Slices
+from flott.runtime.jobmanager.listener import JobListener
 from flott.runtime.jobmanager.rescaling import RescaleRequest, is_rescaled, level
 from flott.runtime.jobmanager.restart import GiveUp, RestartStrategy, strategy_of
 from flott.runtime.jobmanager.retained import RetainedCheckpoints
 from flott.runtime.jobmanager.savepoints import Demand, SavepointCoordinator, SavepointRequest
 from flott.runtime.jobmanager.side_work import SideWork, Threaded
 from flott.runtime.jobmanager.sizing import EpochLimits, next_budget
-from flott.runtime.jobmanager.sources import SourceCoordinator
 from flott.runtime.jobmanager.states import JobStatusHistory
-from flott.runtime.jobmanager.time_report import SourceFacts, Standings, TimeSnapshot, note_standings
+from flott.runtime.jobmanager.time_report import Standings, TimeSnapshot, note_standings
 from flott.runtime.jobmanager.wakeups import clock_driven, next_wakeup
 from flott.runtime.jobmanager.watchdog import EpochWatchdog
 from flott.runtime.state.compaction import FoldRules
@@ -99,9 +93,7 @@ class JobMaster:
     def __post_init__(self) -> None:
         self.history = JobStatusHistory(self.clock.now_ms)
         self._cancelled = threading.Event()
-        self._bell = threading.Event()  #: ends a wait for input
-        self._called = False  #: whether wake() rang it
-        self._ringing = threading.Lock()  #: the two change together
+        self._bell = Bell(self.clock)  #: ends a wait for input
         self._strategy: RestartStrategy = strategy_of(self.configuration)
         self._clock_driven = clock_driven(self.graph)
         self._autoscaler = Autoscaler.of(self.configuration, self.deployment)
@@ -118,7 +110,7 @@ class JobMaster:
             sync=options.read(self.configuration, options.STORAGE_SYNC),
         )  # fmt: skip
         self._commits = SinkCommits(self.graph, self.job_id, self._pause)
-        self._sources: dict[OperatorId, SourceCoordinator] = {}
+        self._input = JobInput(self._poll_ms)
         self._latest: Manifest | None = None
         self._resumed_from: Manifest | None = None  #: what the job was started from
         self._pending: InputPlan | None = None  #: the plan of the next epoch, once it is fixed
@@ -192,9 +184,7 @@ class JobMaster:
 
     def wake(self) -> None:
         """End a wait for input, from any thread: somebody has asked for something that is done between epochs."""
-        with self._ringing:
-            self._called = True
-            self._bell.set()
+        self._bell.ring()
 
     def _start(self) -> None:
         self._commits.validate()
@@ -212,22 +202,14 @@ class JobMaster:
 
     def _recover(self) -> None:
         """Be where the last completed checkpoint was: commit it (again), forget all later traces."""
-        for coordinator in self._sources.values():
-            coordinator.close()
-        self._sources = {}
-        for vertex in self.graph.sources:
-            coordinator = SourceCoordinator(vertex.head)
-            snapshot = self._latest.sources.get(vertex.head.id) if self._latest is not None else None
-            coordinator.open(snapshot)
-            self._sources[vertex.head.id] = coordinator
+        self._input.open(self.graph, self._latest)
         if self._latest is not None:
             self._commits.commit(self._latest, self.clock.now_ms(), replay=True)
         self._commits.discard_failed(self._latest)
         self.retained.subsume()
         self.retained.sweep(self._next_epoch - 1)
         plan = self.store.read_plan(self._next_epoch)
-        # A plan of a program with other sources is void: nothing that was made of it has ever been visible.
-        self._pending = plan if plan is not None and plan.slices.keys() == self._sources.keys() else None
+        self._pending = plan if plan is not None and self._input.fits(plan) else None
         if self._pending is not None and self.graph.batch and not self._pending.finished:
             self._pending = None  # made when the program ran in STREAMING mode
 
@@ -254,8 +236,7 @@ class JobMaster:
         self.savepoints.close(f"The job ended ({self.history.status.name}) before the savepoint could be taken.")
         self._watchdog.close()
         self.deployment.job_ended(EpochFailure(f"Job {self.graph.name!r} ended before another epoch was complete."))
-        for coordinator in self._sources.values():
-            coordinator.close()
+        self._input.close()
         self._commits.close()
         self._compaction.close()
 
@@ -334,8 +315,7 @@ class JobMaster:
             return
         # Fewer subtasks take longer for the same records; what more of them can do is found out.
         self._budget = max(1, self._budget * min(before, self.deployment.parallelism) // before)
-        for vertex in self.graph.sources:
-            self._sources[vertex.head.id].rescale(vertex.head)
+        self._input.rescale(self.graph)
         log.info("Job %r goes on with another parallelism: %s.", self.graph.name, ", ".join(map(str, changed)))
         for listener in self.listeners:
             listener.on_rescale(self._next_epoch, changed)
@@ -349,8 +329,7 @@ class JobMaster:
     def _plan(self, demand: Demand | None) -> InputPlan | None:
         if demand is Demand.DRAIN:
             # It reads nothing, so there is nothing to fix: after a crash in the middle nobody has asked for a drain.
-            ends = dict.fromkeys(self._sources, SlicePlan(finished=True))
-            return InputPlan(self._next_epoch, self.clock.now_ms(), ends)
+            return InputPlan(self._next_epoch, self.clock.now_ms(), self._input.plan_the_end())
         if self._pending is not None:
             return self._pending
         return self._plan_everything() if self.graph.batch else self._plan_input(demand is Demand.EPOCH)
@@ -361,57 +340,38 @@ class JobMaster:
         if not demanded and (early_ms := self._policy.not_before_ms(self._last_start_ms, self._last_end_ms) - now) > 0:
             self._idle(early_ms)
             return None
-        running = [source for source in self._sources.values() if not source.finished]
-        share = max(1, self._budget // max(len(running), 1))
-        facts = {ident: fact for ident, source in self._sources.items() if (fact := source.aligned(now)) is not None}
-        alignments = align(facts)
-        slices = {ident: source.plan(share, now, alignments.get(ident)) for ident, source in self._sources.items()}
+        slices = self._input.plan(self._budget, now)
         if not (demanded or self._has_work(slices, now)):
             self._idle(max(1, self._wake_at(slices, now) - now))
             return None
-        held = {ident: source.held for ident, source in self._sources.items() if source.held}
-        plan = InputPlan(self._next_epoch, now, slices, held)
-        self.store.write_plan(plan)
-        self._pending = plan
-        return plan
+        return self._fix(InputPlan(self._next_epoch, now, slices, self._input.held()))
 
     def _plan_everything(self) -> InputPlan:
         """Fix the one epoch of a batch job: it reads all there is."""
         now = self.clock.now_ms()
-        plan = InputPlan(
-            self._next_epoch, now, {ident: source.plan_everything(now) for ident, source in self._sources.items()}
-        )
+        return self._fix(InputPlan(self._next_epoch, now, self._input.plan_everything(now)))
+
+    def _fix(self, plan: InputPlan) -> InputPlan:
         self.store.write_plan(plan)
         self._pending = plan
         return plan
 
-    def _has_work(self, slices: dict[OperatorId, SlicePlan], now: int) -> bool:
-        for ident, plan in slices.items():
-            if plan.slices or (plan.finished and not self._sources[ident].finished):
-                return True
-        if self.deployment.is_new or all(plan.finished for plan in slices.values()):
+    def _has_work(self, slices: Slices, now: int) -> bool:
+        if self._input.has_news(slices) or self.deployment.is_new or all(plan.finished for plan in slices.values()):
             return True
         return any(deadline <= now for deadline in self._deadlines())
 
     def _idle(self, delay_ms: int) -> None:
         """Wait for something to do, until there is input or somebody wakes the job."""
-        rang = self.clock.wait(self._bell, delay_ms)
-        with self._ringing:
-            if rang and not self._called:
-                self._cancelled.set()  # a clock that has come to its end stops whoever waits
-            self._called = False
-            self._bell.clear()  # before anybody looks at what was asked for: a later call rings again
+        if not self._bell.wait(delay_ms):
+            self._cancelled.set()
 
-    def _wake_at(self, slices: dict[OperatorId, SlicePlan], now: int) -> int:
-        times = self._deadlines()
-        for plan in slices.values():
-            if not plan.finished:
-                times.append(plan.wake_at_ms if plan.wake_at_ms is not None else now + self._poll_ms)
-        return min(times, default=now + self._poll_ms)
+    def _wake_at(self, slices: Slices, now: int) -> int:
+        return min([*self._deadlines(), *self._input.look_again_at(slices, now)], default=now + self._poll_ms)
 
     def _deadlines(self) -> list[int]:
         """Times at which an epoch is due even without input."""
-        times = [at for source in self._sources.values() if (at := source.idle_deadline_ms()) is not None]
+        times = [*self._input.idle_deadlines()]
         if self._latest is not None and self._latest.wakeup_ms is not None:
             times.append(self._latest.wakeup_ms)
         return times
@@ -428,7 +388,7 @@ class JobMaster:
             listener.on_start(plan.epoch, self.runner.progress)
         result = self._run_in_time(epoch_plan)
         self.on_step("ran", plan.epoch)
-        _raise_failures(result, self.graph, self.deployment.topology)
+        raise_failures(result, self.graph, self.deployment.topology)
         ran = self.clock.monotonic()
         manifest = self._acknowledge(plan, result, epoch_plan.final)
         self.on_step("acknowledged", plan.epoch)
@@ -448,7 +408,7 @@ class JobMaster:
             self.retained.sweep(manifest.checkpoint_id)
         self.on_step("committed", plan.epoch)
         committed = self.clock.monotonic()
-        statistics = _statistics(
+        statistics = statistics_of(
             self.graph, plan, result, manifest, attempt,
             [planned - started, ran - planned, completed - ran, committed - completed],
         )  # fmt: skip
@@ -459,8 +419,7 @@ class JobMaster:
             statistics.records_in,
             statistics.total_ms,
             work_ms,
-            # What alignment keeps from being read says nothing about what could be.
-            any(part.backlog and self._sources[i].alignment.advance_ms is None for i, part in plan.slices.items()),
+            self._input.could_give_more(plan),
         )
         self._keep_ledger(statistics.ledger)
         self._standings = note_standings(self._standings, self.time_snapshot(plan.now_ms))
@@ -481,10 +440,7 @@ class JobMaster:
             attempt=self._attempt,
             now_ms=plan.now_ms,
             seed=crc32(self.job_id.encode()),
-            sources={
-                ident: self._sources[ident].assign(slices, plan.now_ms, plan.held.get(ident, frozenset()))
-                for ident, slices in plan.slices.items()
-            },
+            sources=self._input.assign(plan),
             states=self._starts(),
             final=plan.finished,
         )
@@ -502,9 +458,7 @@ class JobMaster:
 
     def _acknowledge(self, plan: InputPlan, result: EpochResult, final: bool) -> Manifest:
         """What the reports amount to: the next checkpoint."""
-        for ident, coordinator in self._sources.items():
-            reports = {split: r for _, outcome in result.of_operator(ident) for split, r in outcome.splits.items()}
-            coordinator.complete(plan.slices[ident], reports, plan.now_ms, plan.held.get(ident, frozenset()))
+        self._input.complete(plan, result)
         operators: dict[OperatorId, OperatorSnapshot] = {}
         committables = {}
         for ident, operator in self.graph.operators.items():
@@ -519,7 +473,7 @@ class JobMaster:
             completed_at_ms=self.clock.now_ms(),
             seed=crc32(self.job_id.encode()),
             operators=self._compaction.adopt(operators),
-            sources={ident: coordinator.snapshot() for ident, coordinator in self._sources.items()},
+            sources=self._input.snapshot(),
             committables=committables,
             attempts=tuple(sorted({report.attempt_id for report in result.reports})),
             wakeup_ms=next_wakeup(result, self._clock_driven, plan.now_ms),
@@ -550,72 +504,9 @@ class JobMaster:
 
     def time_snapshot(self, now_ms: int | None = None) -> TimeSnapshot:
         """The facts about event time, from any thread: what is read here is replaced as a whole, never changed."""
-        latest, coordinators = self._latest, dict(self._sources)
+        latest = self._latest
         now_ms = self.clock.now_ms() if now_ms is None else now_ms
         if latest is None:
             return TimeSnapshot(self.graph, now_ms)
-        sources = {
-            ident: SourceFacts(
-                snapshot.splits,
-                coordinators[ident].alignment.paused if ident in coordinators else frozenset(),
-                coordinators[ident].backlog if ident in coordinators else False,
-                snapshot.finished,
-            )
-            for ident, snapshot in latest.sources.items()
-            if ident in self.graph.operators
-        }
-        return TimeSnapshot(self.graph, now_ms, latest.checkpoint_id, sources, latest.operators, self._standings)
-
-
-#: Of several failures, which one is told.
-_GRAVITY = (Blame.STATE, Blame.USER_CODE, Blame.STORAGE, Blame.ENGINE)
-
-
-def _raise_failures(result: EpochResult, graph: JobGraph, topology: Topology) -> None:
-    """Turn failure cards, and reports that never came, into the exception the restart strategy sees."""
-    if result.failures:
-        first = min(result.failures, key=lambda card: (_GRAVITY.index(card.blame), card.vertex, card.subtask))
-        if first.blame is Blame.STORAGE:
-            raise StorageError(str(first))
-        if first.blame is Blame.STATE:
-            raise StateMigrationError(str(first))  # no failure of the epoch: it is not tried again
-        raise UserCodeError(str(first))
-    if missing := result.missing(graph):
-        raise WorkerLostError(f"No acknowledgement came from {', '.join(missing)}.")
-    if mixed := result.mixed(topology):
-        raise WorkerLostError(f"Output that was lost and computed again reached {', '.join(mixed)}.")
-
-
-def _statistics(
-    graph: JobGraph,
-    plan: InputPlan,
-    result: EpochResult,
-    manifest: Manifest,
-    attempt: int,
-    phase_seconds: Sequence[float],
-) -> EpochStatistics:
-    outcomes = [(ident, outcome) for report in result.reports for ident, outcome in report.operators.items()]
-    traffic: dict[OperatorId, tuple[int, int]] = {}
-    for ident, outcome in outcomes:
-        before = traffic.get(ident, (0, 0))
-        traffic[ident] = (before[0] + outcome.records_in, before[1] + outcome.records_out)
-    sinks = {ident for ident, operator in graph.operators.items() if isinstance(operator.node.spec, SinkSpec)}
-    plan_ms, run_ms, complete_ms, commit_ms = (seconds * 1000 for seconds in phase_seconds)
-    return EpochStatistics(
-        epoch=plan.epoch,
-        attempt=attempt,
-        parallelism=max(vertex.parallelism for vertex in graph.vertices),
-        records_in=sum(split.records for _, outcome in outcomes for split in outcome.splits.values()),
-        records_out=sum(traffic[ident][0] for ident in sinks if ident in traffic),
-        watermark=min(outcome.watermark for ident, outcome in outcomes if ident in sinks),
-        completed_at_ms=manifest.completed_at_ms,
-        backlog=any(slices.backlog for slices in plan.slices.values()),
-        state_bytes=manifest.state_bytes,
-        state_entries=sum(outcome.state_entries for _, outcome in outcomes),
-        plan_ms=plan_ms,
-        run_ms=run_ms,
-        complete_ms=complete_ms,
-        commit_ms=commit_ms,
-        operators=traffic,
-        ledger=ledger.ledger_of(graph, result),
-    )
+        facts = self._input.facts(latest, self.graph)
+        return TimeSnapshot(self.graph, now_ms, latest.checkpoint_id, facts, latest.operators, self._standings)

@@ -38,6 +38,7 @@ class SourceCoordinator:
         self._enumerator = self._source.create_enumerator()
         self._splits: dict[str, TimeProgress] = {}
         self._readers: dict[str, int] = {}  #: the subtask that reads each split, from its first slice to its end
+        self._settled: tuple[tuple[str, ...], ...] = ()  #: the same as of the last checkpoint, by subtask
         self._paces: dict[str, float] = {}  #: event time per record of each split, lately
         self.alignment = Alignment()  #: as of the last plan
         self.backlog = False  #: whether there was more to read than the last plan takes
@@ -59,16 +60,23 @@ class SourceCoordinator:
             ) from error
         if snapshot is not None:
             self._splits = dict(snapshot.splits)
-            self._readers = {split: i for i, splits in enumerate(snapshot.readers) for split in splits}
-            if len(snapshot.readers) != self._parallelism:
-                self._readers = deal_splits(self._readers, self._parallelism)
+            self._settled = snapshot.readers
+            self._deal()
             self.finished = snapshot.finished
 
     def rescale(self, operator: ChainedOperator) -> None:
         """Go on with as many subtasks as the operator has now. Every split keeps its place, if not its reader."""
-        if operator.node.parallelism != self._parallelism:
-            self._readers = deal_splits(self._readers, operator.node.parallelism)
-        self.operator, self._parallelism = operator, operator.node.parallelism
+        changed, self._parallelism = operator.node.parallelism != self._parallelism, operator.node.parallelism
+        self.operator = operator
+        if changed:
+            self._deal()
+
+    def _deal(self) -> None:
+        """Who reads which split. It follows from the last checkpoint and the parallelism alone: with that of the
+        checkpoint, whatever was tried in between, every subtask has the splits its watermark comes from."""
+        self._readers = {split: i for i, splits in enumerate(self._settled) for split in splits}
+        if len(self._settled) != self._parallelism:
+            self._readers = deal_splits(self._readers, self._parallelism)
 
     def aligned(self, now_ms: int) -> AlignedSource | None:
         """What alignment must know; None if the source belongs to no group, or has left it."""
@@ -207,7 +215,8 @@ class SourceCoordinator:
             readers[subtask].append(split)
         with self._answering("snapshot"):
             state = self._enumerator.snapshot()
-        return SourceSnapshot(state, dict(self._splits), self.finished, tuple(map(tuple, readers)))
+        self._settled = tuple(map(tuple, readers))
+        return SourceSnapshot(state, dict(self._splits), self.finished, self._settled)
 
     def idle_deadline_ms(self) -> int | None:
         """When the next split will have been silent for so long that event time may go on without it."""

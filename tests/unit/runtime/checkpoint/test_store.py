@@ -89,12 +89,17 @@ def test_a_claim_clears_away_what_a_crash_left_half_written(tmp_path):
     store = store_at(tmp_path)
     store.claim("job")
     store.write_plan(InputPlan(1, 0, {}))
+    store.publish(manifest(1))
     store.release()
-    for name in (".draft-job.json-1", "plans/.draft-epoch-2.json-1", "plans/run-x-1-0"):
+    (tmp_path / "pins").mkdir()
+    drafts = [".draft-job.json-1", "plans/.draft-epoch-2.json-1", "chk-1/.draft-_metadata-1", "pins/.draft-s.json-1"]
+    for name in (*drafts, "plans/run-x-1-0"):
         (tmp_path / name).write_text("x")
     store.claim("another name")
-    assert sorted(os.listdir(tmp_path)) == ["job.json", "lock", "plans"]
+    assert sorted(os.listdir(tmp_path)) == ["chk-1", "job.json", "lock", "pins", "plans"]
     assert os.listdir(tmp_path / "plans") == ["epoch-1.json"]
+    assert os.listdir(tmp_path / "chk-1") == ["_metadata"]
+    assert os.listdir(tmp_path / "pins") == []
     assert json.loads((tmp_path / "job.json").read_text())["job-name"] == "job"
 
 

@@ -21,7 +21,7 @@ from flott.errors import StorageError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import InputPlan, Manifest, OperatorSnapshot, SubtaskSnapshot
-from flott.runtime.checkpoint.pins import Pin, write_pin
+from flott.runtime.checkpoint.pins import Pin, read_pins, write_pin
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.jobmanager.compaction import Compaction
 from flott.runtime.jobmanager.retained import RetainedCheckpoints
@@ -29,6 +29,7 @@ from flott.runtime.state.chains import Chain, StateFile
 from flott.runtime.state.compaction import FoldRules
 from flott.runtime.state.folding import FoldOrder
 from flott.runtime.storage import LocalStorage
+from flott.testing.harness import Faults, UnreliableStorage
 
 OPERATOR = OperatorId("0123456789abcdef" * 2)
 RULES = FoldRules(fan_in=3, rewrite_factor=3, rewrite_min_deltas=4, smallest_tier_bytes=4, max_orders=2, max_bytes=20)
@@ -308,6 +309,34 @@ def play(root: str, elsewhere: Path, moves: list[Any], retain: int, compaction: 
 def test_whatever_happens_a_checkpoint_keeps_its_files_and_a_sweep_leaves_nothing_else(tmp_path_factory, moves, retain):
     root, elsewhere = tmp_path_factory.mktemp("job"), tmp_path_factory.mktemp("savepoints")
     play(str(root), elsewhere, moves, retain, Compaction)
+
+
+def test_half_a_savepoint_stays_pinned_until_it_can_be_removed(tmp_path):
+    """The pin is all that says where to look for it."""
+    home, savepoint = tmp_path / "job", tmp_path / "savepoints" / "savepoint-j-1"
+    savepoint.mkdir(parents=True)
+    (savepoint / "a-0.state").write_text("half")
+    write_pin(LocalStorage(str(home), sync=False), Pin("savepoint-j-1", str(savepoint), frozenset()))
+    faults = Faults(lambda verb, name: verb == "delete")
+    store = CheckpointStore(UnreliableStorage(str(home), sync=False, faults=faults))
+    RetainedCheckpoints(store, 1).open()
+    assert faults.refused == 1
+    assert len(list(read_pins(store.storage))) == 1
+    faults.fails = lambda verb, name: False
+    RetainedCheckpoints(store, 1).open()
+    assert list(read_pins(store.storage)) == []
+    assert not savepoint.exists()
+
+
+def test_a_pin_is_kept_while_the_place_of_its_savepoint_is_out_of_reach(tmp_path):
+    storage = LocalStorage(str(tmp_path), sync=False)
+    storage.write("state/a", b"x")
+    write_pin(storage, Pin("s", str(tmp_path / "not mounted" / "s"), frozenset(["state/a"])))
+    retained = RetainedCheckpoints(CheckpointStore(storage), 1)
+    retained.open()
+    retained.sweep(10**6)
+    assert retained.registry.is_referenced("state/a")
+    assert storage.exists("state/a")
 
 
 # --- the test itself: each of these breaks one promise, and is caught ------------------------------------------------

@@ -85,6 +85,25 @@ def test_splits_return_to_their_reader_after_a_restore_and_are_dealt_out_anew_af
     assert [[s.part.split for s in a.slices] for a in wider.assign(uneven, 1)] == [["a"], ["b"], ["c"], ["d"]]
 
 
+def test_whatever_parallelism_was_tried_in_between_with_that_of_the_checkpoint_splits_have_their_readers() -> None:
+    """A subtask's watermark comes from its splits and never goes back: those of a slower one would be late there."""
+    source = ScriptedSource({name: [1] * 9 for name in "ab"})
+    coordinators = {parallelism: coordinator_of(source, parallelism=parallelism) for parallelism in (1, 2, 3)}
+    coordinator = coordinators[3]
+    coordinator.open(None)
+    plan = SlicePlan(tuple(Slice(name, 0, 1, 1 if name == "a" else 5) for name in "ab"))
+    before = [[s.part.split for s in a.slices] for a in coordinator.assign(plan, 0)]
+    assert before == [["b"], ["a"], []]
+    coordinator.complete(plan, {"a": report(1, 50, 0), "b": report(1, 105, 0)}, 0)
+    taken = coordinator.snapshot()
+    for tried in ([1], [2], [1, 2], [2, 1]):
+        again = coordinator_of(source, parallelism=tried[0])
+        again.open(taken)  # as after an epoch that failed with that parallelism
+        for parallelism in (*tried[1:], 3):
+            again.rescale(coordinators[parallelism].operator)
+        assert [[s.part.split for s in a.slices] for a in again.assign(plan, 1)] == before
+
+
 class Broken(SplitEnumerator):
     def __init__(self, at: str):
         self.at = at

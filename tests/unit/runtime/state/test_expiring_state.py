@@ -630,6 +630,44 @@ def test_sweeping_goes_through_a_table_that_changes() -> None:
     assert process.entries() <= 5
 
 
+# ---- merging ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["reducing", "aggregating", "list"])
+def test_entries_that_are_merged_become_one_without_what_has_expired(name: str) -> None:
+    describe, write, read, _, _ = KINDS[name]
+    process = Process()
+    state = process.get(describe(), plain())
+    for time, key in ((0, "old"), (50, "into"), (60, "other")):
+        process.at(time)
+        process.state.current.key = key
+        write(state)
+    process.at(TTL)
+    state.unite("into", ["old", "other", "never there"])
+    process.state.current.key = "into"
+    assert read(state) == ([7, 7] if name == "list" else 14)
+    assert process.entries() == 1
+    process.at(TTL + 55)
+    assert read(state) == ([7] if name == "list" else 14)  # elements keep their age, a new value has its own
+    state.unite("into", ["nobody"])
+    process.at(TTL + 60)
+    assert read(state) == ([] if name == "list" else 14)
+
+
+@pytest.mark.parametrize("name", ["reducing", "aggregating"])
+def test_of_entries_that_have_all_expired_nothing_is_left_to_merge(name: str) -> None:
+    describe, write, read, _, nothing = KINDS[name]
+    process = Process()
+    state = process.get(describe(), plain())
+    process.at(0)
+    write(state)
+    process.at(TTL)
+    state.unite("into", ["k"])
+    process.state.current.key = "into"
+    assert read(state) == nothing
+    assert process.entries() == 0
+
+
 # ---- declared types --------------------------------------------------------------------------------------------------
 
 
