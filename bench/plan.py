@@ -76,14 +76,12 @@ CATALOGUE = {
     ),
     # Windows are slow in PyFlink, so only the mode that was the faster one when both were measured in full.
     "pyflink-thread": Runner("pyflink", "thread", dict.fromkeys(events.WORKLOADS, 4_000)),
-    # Filling five million keys takes PyFlink and transformWithState far too long: what was not measured has no row.
-    "pyflink-rocksdb": Runner(
-        "pyflink", "rocksdb", {}, modules=dict.fromkeys(["state_10k", "state_1m"], "pyflink_state")
-    ),
+    "pyflink-rocksdb": Runner("pyflink", "rocksdb", {}, modules=dict.fromkeys(state.THROUGHPUT, "pyflink_state")),
     "spark-tws": Runner(
         "spark_tws",
         "",
         {"keyed_sum": 100_000, "stateless": 500_000, "word_count": 100_000},
+        # Filling five million keys would take it more than ten minutes: what is not measured has no row.
         modules=dict.fromkeys(["state_10k", "state_1m"], "spark_tws_state"),
     ),
     # Spark cannot chain a stateful Python function and a window, so it has no two_stage.
@@ -106,25 +104,28 @@ QUICK = Effort(seconds=2.0, repeats=1, shrink=100)
 
 #: What a measurement takes of which the last results say nothing.
 EXPECTED_SECONDS = {
-    ("state_10k", "limit"): 10,
-    ("state_1m", "limit"): 15,
-    ("state_5m", "limit"): 30,
-    ("state_10k", "flott"): 35,
-    ("state_1m", "flott"): 45,
-    ("state_5m", "flott"): 80,
-    ("state_10k", "flott-rocksdb"): 45,
-    ("state_1m", "flott-rocksdb"): 60,
-    ("state_5m", "flott-rocksdb"): 150,
-    ("state_10k", "pyflink-rocksdb"): 70,
-    ("state_1m", "pyflink-rocksdb"): 120,
-    ("state_10k", "spark-tws"): 60,
-    ("state_1m", "spark-tws"): 240,
+    ("state_10k", "limit"): 8,
+    ("state_1m", "limit"): 12,
+    ("state_5m", "limit"): 25,
+    ("state_10k", "flott"): 25,
+    ("state_1m", "flott"): 30,
+    ("state_5m", "flott"): 60,
+    ("state_10k", "flott-rocksdb"): 35,
+    ("state_1m", "flott-rocksdb"): 45,
+    ("state_5m", "flott-rocksdb"): 130,
+    ("state_10k", "pyflink-rocksdb"): 45,
+    ("state_1m", "pyflink-rocksdb"): 90,
+    ("state_5m", "pyflink-rocksdb"): 330,
+    ("state_10k", "spark-tws"): 50,
+    ("state_1m", "spark-tws"): 220,
     ("checkpoint", "flott"): 15,
-    ("checkpoint", "flott-rocksdb"): 70,
-    ("restore_1m", "flott"): 40,
-    ("restore_1m", "flott-rocksdb"): 40,
-    ("restore_5m", "flott"): 70,
-    ("restore_5m", "flott-rocksdb"): 110,
+    ("checkpoint", "flott-rocksdb"): 60,
+    ("restore_1m", "flott"): 25,
+    ("restore_1m", "flott-rocksdb"): 30,
+    ("restore_5m", "flott"): 45,
+    ("restore_5m", "flott-rocksdb"): 80,
+    ("rescale", "flott"): 35,
+    ("rescale", "flott-rocksdb"): 50,
 }
 USUAL_SECONDS = 60
 QUICK_SECONDS = 15

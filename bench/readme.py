@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from bench import report
+from bench import amounts, report, state_tables
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -54,6 +54,7 @@ def block(document: dict) -> str:
             *_table(found, EVENT_WORKLOADS, EVENT_PEERS),
             "",
             "Spark SQL runs these as expressions in the JVM: no function of a user's own, no Python.",
+            *state_tables.tables(found),
             "",
             f"Measured on {machine['cores']} cores with Python {machine['python']}, Spark {machine['spark']}, Java"
             f" {_version(machine['java'])} and Flink {machine['flink']}, on {' and '.join(dates)}.",
@@ -68,10 +69,10 @@ def _table(found: dict, workloads: dict[str, str], peers: dict[str, str]) -> lis
     ]
     for workload, title in workloads.items():
         flott = report.median(found.get((workload, "flott")))
-        cells = [_rate(flott)]
+        cells = [amounts.rate(flott)]
         for peer in peers:
             value = report.median(found.get((workload, peer)))
-            cells.append(_rate(value) + (f" ({_times(flott / value)})" if flott and value else ""))
+            cells.append(amounts.rate(value) + (f" ({amounts.times(flott / value)})" if flott and value else ""))
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return lines
 
@@ -91,16 +92,6 @@ def _version(text: str | None) -> str:
     """The bare number in what ``java -version`` says."""
     found = re.search(r"\d[\d.]*", text or "")
     return found[0] if found else "?"
-
-
-def _rate(value: float | None) -> str:
-    if value is None:
-        return "missing"
-    return f"{value / 1e6:.2f} M" if value >= 1e6 else f"{value / 1e3:,.1f} k"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.2f}×" if ratio < 10 else f"{ratio:,.0f}×"
 
 
 def with_block(text: str, document: dict) -> str:

@@ -87,7 +87,9 @@ def _rates_table(results: list[Result]) -> Table:
 
 
 def _ratios_table(found: dict[str, dict[str, float | None]]) -> Table:
-    table = Table(title="Ratios (throughput: above 1 Flott is faster; empty_epoch: how many times the native job; state: by size)")
+    table = Table(
+        title="Ratios (throughput: above 1 Flott is faster; empty_epoch: times the native job; state: much over little)"
+    )
     for name in ("workload", "ratio"):
         table.add_column(name)
     table.add_column("value", justify="right")

@@ -9,9 +9,9 @@ times each. Only epochs after the fill are measured.
     restore_1m, restore_5m           from a savepoint to the end of the first epoch
     rescale                          a million keys, parallelism doubled and halved under load
 
-An epoch has as many records whatever the number of keys. One in a hundred keys is touched, but no fewer than 10,000, so
-that a small state does not gain by having next to nothing to save: with 10,000 keys all are touched in every epoch, with a
-million just as many, and with five million five times as many.
+An epoch has as many records whatever the number of keys. One in a hundred keys is touched, but no fewer than 10,000,
+so that a small state does not gain by having next to nothing to save: with 10,000 keys all are touched in every epoch,
+with a million just as many, and with five million five times as many.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A parcel that is picked up should be delivered within two days of event time. Each pick-up sets a timer, the delivery
 takes it back, and a timer that fires is a parcel to look for. The scans arrive out of order, so the watermark stays six
-hours behind the latest one.
+hours behind the latest one. What is known about a parcel expires by itself, in event time as well.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from flott.common import Duration, WatermarkStrategy
+from flott.common import Duration, Time, WatermarkStrategy
 from flott.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
-from flott.datastream.state import ValueStateDescriptor
+from flott.datastream.state import StateTtlConfig, ValueStateDescriptor
 
 HOUR_MS = 3_600_000
 PATIENCE_MS = 48 * HOUR_MS
@@ -37,7 +37,9 @@ SCANS = [
 
 class Overdue(KeyedProcessFunction[str, Scan, str]):
     def open(self, runtime_context: RuntimeContext) -> None:
-        self.due = runtime_context.get_state(ValueStateDescriptor("due", int))
+        due = ValueStateDescriptor("due", int)
+        due.enable_time_to_live(StateTtlConfig.new_builder(Time.days(3)).use_event_time().build())
+        self.due = runtime_context.get_state(due)
 
     def process_element(self, value: Scan, ctx: KeyedProcessFunction.Context[str]) -> None:
         timers, due = ctx.timer_service(), self.due.value()

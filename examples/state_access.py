@@ -2,7 +2,7 @@
 
 For every player the function keeps the best score (a value), the last three scores (a list), how often each level was
 played (a map) and the points of all games (reducing state). All of it belongs to the player of the record at hand, is
-saved with every epoch and is there again after a crash.
+saved with every epoch and is there again after a crash. Whoever has not played for a month is forgotten.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 
+from flott.common import Time
 from flott.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from flott.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
 
@@ -32,10 +34,22 @@ Game = tuple[str, str, int]
 
 class Profile(KeyedProcessFunction[str, Game, str]):
     def open(self, runtime_context: RuntimeContext) -> None:
-        self.best = runtime_context.get_state(ValueStateDescriptor("best", int))
-        self.recent = runtime_context.get_list_state(ListStateDescriptor("recent", int))
-        self.levels = runtime_context.get_map_state(MapStateDescriptor("levels", str, int))
-        self.points = runtime_context.get_reducing_state(ReducingStateDescriptor("points", operator.add, int))
+        best = ValueStateDescriptor("best", int)
+        recent = ListStateDescriptor("recent", int)
+        levels = MapStateDescriptor("levels", str, int)
+        points = ReducingStateDescriptor("points", operator.add, int)
+        a_month = (
+            StateTtlConfig.new_builder(Time.days(30))
+            .set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
+            .disable_cleanup_in_background()
+            .build()
+        )
+        for descriptor in (best, recent, levels, points):
+            descriptor.enable_time_to_live(a_month)
+        self.best = runtime_context.get_state(best)
+        self.recent = runtime_context.get_list_state(recent)
+        self.levels = runtime_context.get_map_state(levels)
+        self.points = runtime_context.get_reducing_state(points)
 
     def process_element(self, value: Game, ctx: KeyedProcessFunction.Context[str]) -> Iterator[str]:
         player, level, score = value

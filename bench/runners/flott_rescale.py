@@ -1,8 +1,8 @@
 """Flott changes the parallelism of a running job that holds a million keys: to twice as many subtasks, and back.
 
-The job has a backlog, so epochs of the same number of records follow each other without a pause. The gap of a change is
-the longest time between the ends of two epochs from the first one in the new parallelism on, for three epochs; it is set
-against the median of the epochs before the change, in the old parallelism.
+The job has a backlog, so epochs of the same number of records follow each other without a pause. The gap of a change
+is the longest time between the ends of two epochs, of the first three in the new parallelism; it is set against the
+median of the epochs before the change, in the old parallelism.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def measure(request: command.Request) -> dict[str, object]:
         "gaps": gaps,
         "keys": stream.keys,
         "session_start_seconds": round(session_seconds, 2),
-        "detail": f"{flott_totals.BACKENDS[request.variant]}, parallelism {few} and {many}, {stream.keys:,} keys, longest"
-        f" {max(gap['epochs'] for gap in gaps):.1f} epochs",
+        "detail": f"{flott_totals.BACKENDS[request.variant]}, parallelism {few} and {many}, {stream.keys:,} keys,"
+        f" longest {max(gap['epochs'] for gap in gaps):.1f} epochs",
         "versions": {"flott": getattr(flott, "__version__", "")},
     }
 

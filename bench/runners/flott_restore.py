@@ -4,8 +4,8 @@ The same program without a savepoint is started before each restore, and its tim
 the files into the job's directory (restore mode NO_CLAIM, the default) and the loading of the state. The savepoint is
 the same for both backends, because its format is.
 
-What limits it is told by doing parts of the work alone, one process per core as the job has: reading the files, decoding
-them, and ``pickle.load`` of dicts with the same keys and values.
+What limits it is told by doing parts of the work alone, one process per core as the job has: reading the files,
+decoding them, and ``pickle.load`` of dicts with the same keys and values.
 """
 
 from __future__ import annotations

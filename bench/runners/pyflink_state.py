@@ -21,15 +21,14 @@ from pyflink.datastream.functions import KeyedProcessFunction, RuntimeContext
 from pyflink.datastream.state import ValueStateDescriptor
 from pyflink.java_gateway import get_gateway
 
-from bench import state
+from bench import progress, state
 from bench.runners import command
 from bench.runners.pyflink import PAIR, VARIANTS, show_packages_to_the_jvm
 from bench.workloads import digest, key_of
 
 MODE = "thread"
-#: Records of the measured part, as a part of an epoch's; the first quarter warms up.
-EPOCHS = 1
-WARM_UP = 0.25
+EPOCHS = 1  # of Flott's: half a minute
+WARM_UP = 0.25  # a part of what follows the fill
 #: How many times a stretch's progress is noted.
 NOTES = 20
 
@@ -76,45 +75,22 @@ def measure(request: command.Request) -> dict[str, object]:
     totals(env, stream, RunningSum(str(notes), every)).sink_to(Sink(discard))
     submitted = time.time()
     env.execute(request.workload)
-    progress = [_read(path) for path in sorted(request.scratch.glob("notes-*"))]
+    subtasks = [_read(path) for path in sorted(request.scratch.glob("notes-*"))]
+    filled = stream.fill / stream.records
     return {
-        "rates": rates(stream, progress, request.repeats),
+        "rates": progress.stretch_rates(subtasks, filled + WARM_UP * (1 - filled), request.repeats),
         "keys": stream.keys,
         "touched": stream.touched,
         "records": [stream.epoch_records],
-        "fill_seconds": round(max(_when(rows, stream.fill / stream.records) for rows in progress) - submitted, 1),
-        "job_start_seconds": round(min(rows[0][1] for rows in progress) - submitted, 2),
+        "fill_seconds": round(max(progress.note_at(notes, filled)[1] for notes in subtasks) - submitted, 1),
+        "job_start_seconds": round(min(notes[0][1] for notes in subtasks) - submitted, 2),
         "session_start_seconds": round(session_seconds, 2),
         "detail": f"tuned, {MODE} mode, RocksDB, incremental checkpoints every 10 s, parallelism {request.cores}",
         "versions": {"flink": pyflink.version.__version__},
     }
 
 
-def rates(stream: state.Stream, progress: list[list[tuple[int, float]]], stretches: int) -> list[float]:
-    """Records a second of equal stretches of what follows the warm-up; those of the subtasks add up.
-
-    A subtask does not know which record is the first after the fill, but that its keys are about as many as any other's.
-    """
-    first = (stream.fill + WARM_UP * EPOCHS * stream.epoch_records) / stream.records
-    edges = [first + (1 - first) * n / stretches for n in range(stretches + 1)]
-    found = [0.0] * stretches
-    for rows in progress:
-        for n in range(stretches):
-            (early, began), (late, ended) = _at(rows, edges[n]), _at(rows, edges[n + 1])
-            found[n] += (late - early) / (ended - began)
-    return [round(rate, 1) for rate in found]
-
-
-def _at(rows: list[tuple[int, float]], part: float) -> tuple[int, float]:
-    """The last note at which a subtask had seen no more than so large a part of its records."""
-    return rows[max(0, int(len(rows) * part) - 1)]
-
-
-def _when(rows: list[tuple[int, float]], part: float) -> float:
-    return _at(rows, part)[1]
-
-
-def _read(path: Path) -> list[tuple[int, float]]:
+def _read(path: Path) -> progress.Notes:
     lines = (line.split() for line in path.read_text().splitlines())
     return [(int(seen), float(at)) for seen, at in lines]
 

@@ -1,7 +1,7 @@
-"""Spark's transformWithState with much state in RocksDB: the processor of `spark_tws`, batches as large as Flott's epochs.
+"""Spark's transformWithState with much state in RocksDB: the processor of `spark_tws`, batches as large as epochs.
 
-One query is filled and then measured: the rate is that of whole batches after the fill, by Spark's own account of when
-each began and how long it took. A key is visited once a batch, not once a record, which favours Spark.
+One query is filled and then measured: the rate is that of whole batches after the fill, by Spark's own account of how
+long each took. A key is visited once a batch, not once a record, which favours Spark.
 """
 
 from __future__ import annotations

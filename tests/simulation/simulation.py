@@ -48,7 +48,7 @@ class Simulation:
     def __init__(self, seed: int, folder: Path):
         self.folder, self.savepoints = folder / "job", folder / "savepoints"
         self.successor = folder / "successor"  #: a job that is started from a savepoint
-        self.world = World(seed)
+        self.world = World(seed, folder)
         random = self.world.random
         self.script = Script(random)
         self.source = ScriptedSource(self.script.splits)

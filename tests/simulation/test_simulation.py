@@ -57,9 +57,11 @@ def test_the_seeds_exercise_what_they_are_about() -> None:
     events = [line for trace in traces for line in trace]
     assert sum("  beside: flott-fold" in line for line in events) > 200
     assert sum("delete state" in line and "-fold-" in line for line in events) > 100
-    assert sum("  crash" in line for line in events) > 100
+    assert sum("  crash" in line for line in events) > 80
     assert sum("  refused" in line for line in events) > 30
     assert sum("rescale to" in line for line in events) > 30
+    assert sum("beside: flott-savepoint" in line for line in events) > 20
+    assert sum("successor" in line for line in events) > 8
     assert sum(line.endswith("is back") for line in events) > 10
 
 

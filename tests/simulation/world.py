@@ -26,14 +26,15 @@ from flott.testing.harness import Crash
 class World:
     """One seed's course of events."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, home: Path):
+        self._home = f"{home}/"
         self.random = Random(seed)
         self.trace: list[str] = []  #: what happened, in order
         self.beside = Beside(self)
         self.calm = True  #: nothing goes wrong (any more)
         self.dead = False  #: the process has died: whatever it still tries to do does not happen
         self._bad_for = 0  #: so many operations of the storage are refused
-        self._crash_rate = 0.0
+        self._left = 0  #: moments until the process dies; 0: it does not
         self._refusal_rate = 0.0
         self._unsynced: dict[Path, bytes] = {}  #: files that were deleted, which a power failure may bring back
         self.wish: Callable[[], None] = lambda: None  #: something a user asks for now and then
@@ -42,7 +43,7 @@ class World:
         """A new process."""
         self.dead, self.calm, self._bad_for = False, calm, 0
         self.beside.forget()
-        self._crash_rate = self.random.choice([0.001, 0.005, 0.02, 0.06])
+        self._left = 0 if calm else self.random.randint(1, self.random.choice([40, 120, 400]))
         self._refusal_rate = self.random.choice([0, 0, 0.01, 0.03])
         self.trace.append(f"life {'calm' if calm else 'stormy'}")
 
@@ -53,15 +54,15 @@ class World:
         self._living()
         self.trace.append(f"{name} {epoch}")
         self._perhaps_elsewhere()
-        if not self.calm and self.random.random() < self._crash_rate:
+        if self._is_the_last_moment():
             self.crash()
-        if self.random.random() < 0.05:
+        if self.random.random() < 0.08:
             self.wish()
 
     def before_commit(self, permit: CommitPermit) -> None:
         """A sink commits."""
         self._living()
-        if not self.calm and self.random.random() < self._crash_rate:
+        if self._is_the_last_moment():
             self.crash()
         if not self.calm and self.random.random() < 0.05:
             raise ConnectionError("the database is away")
@@ -69,13 +70,13 @@ class World:
     def fate(self, verb: str, name: str) -> str:
         """What becomes of an operation of the storage: done, or the process dies before, in the middle or after."""
         self._living()
-        self.trace.append(f"{verb} {name}")
+        self.trace.append(f"{verb} {name.removeprefix(self._home)}")
         if verb in ("read", "write", "publish") and not name.startswith("pins"):
             # Not during the others: they are done while a lock is held, which in a simulation nobody could wait for.
             self._perhaps_elsewhere()
         if self.calm:
             return "done"
-        if verb != "read" and self.random.random() < self._crash_rate / 4:
+        if self._is_the_last_moment():
             return self.random.choice(["before", "middle", "after"])
         if self._bad_for == 0 and self.random.random() < self._refusal_rate:
             self._bad_for = self.random.randint(1, 4)
@@ -97,6 +98,10 @@ class World:
                     self.trace.append(f"  {path.name} is back")
         self._unsynced.clear()
         raise Crash
+
+    def _is_the_last_moment(self) -> bool:
+        self._left -= 1
+        return self._left == 0
 
     def _living(self) -> None:
         if self.dead:
@@ -160,15 +165,15 @@ class Beside:
 class SimulatedStorage(LocalStorage):
     """Local storage that refuses, dies and leaves half-written files behind as the world will have it."""
 
-    world: World = field(default_factory=lambda: World(0))
+    world: World = field(kw_only=True)
 
     def read(self, name: str) -> bytes:
-        self.world.fate("read", name)
+        self._look("read", name)
         return super().read(name)
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        self.world.fate("read", name)
+        self._look("read", name)
         with super().open(name) as file:
             yield file
 
@@ -227,8 +232,12 @@ class SimulatedStorage(LocalStorage):
             self.world.crash()
 
     def list(self, folder: str) -> Iterator[str]:
-        self.world.fate("list", folder)
+        self._look("list", folder)
         yield from super().list(folder)
+
+    def _look(self, verb: str, name: str) -> None:
+        if self.world.fate(verb, name) != "done":
+            self.world.crash()
 
 
 def files_below(folder: Path) -> set[str]:

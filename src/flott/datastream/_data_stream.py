@@ -337,8 +337,7 @@ class DataStream(ProgramStep, Generic[T]):
                 " flott.datastream.connectors, or extend flott.datastream.connectors.base.Sink."
             )
         name = f"Sink: {type(sink).__name__.removesuffix('Sink') or 'Writer'}"
-        declared = declared_type(self._environment._program, self._id)
-        made = self._environment._program.add(name, Operation(specs.SinkSpec(sink, declared)), (self._id,))
+        made = self._environment._program.add(name, Operation(specs.SinkSpec(sink, self._declared())), (self._id,))
         return DataStreamSink(self._environment, made.id)
 
     def add_sink(self, sink_func: Sink[T]) -> DataStreamSink:
@@ -424,6 +423,10 @@ class DataStream(ProgramStep, Generic[T]):
         operation = Operation(spec, self._keys() if keys is None else keys, declared)
         made = self._environment._program.add(name, operation, (self._id,))
         return DataStream(self._environment, made.id, declared)
+
+    def _declared(self) -> TypeInformation | None:
+        """The type that the program declares for the records; unlike ``_type``, that of all streams of a union."""
+        return declared_type(self._environment._program, self._id)
 
     def _typed(self, type_info: TypeInformation | None) -> Self:
         """The same stream, known to have records of this type; nothing is checked at run time."""

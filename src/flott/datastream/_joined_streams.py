@@ -359,6 +359,8 @@ class IntervalJoined(Generic[T1, T2]):
             *self._inclusive_bounds(),
             None if self._left_late is None else self._left_late.tag_id,
             None if self._right_late is None else self._right_late.tag_id,
+            self._left._declared(),
+            self._right._declared(),
         )
         environment = self._left.get_execution_environment()
         result_type = check_type(output_type, "process")

@@ -48,7 +48,7 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
     def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
         """Combine all records of a key, one after the other; each step is emitted."""
         validate_function(func, ReduceFunction, "reduce")
-        return self._apply("Keyed Reduce", ReduceSpec(func), self._type)
+        return self._apply("Keyed Reduce", ReduceSpec(func, self._declared()), self._type)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
         """The running total of one field; the other fields are those of the key's first record."""
@@ -117,7 +117,7 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
         return IntervalJoin(self, other_stream)
 
     def _aggregate(self, aggregation: aggregations.RollingAggregation) -> DataStream[T]:
-        return self._apply("Keyed Aggregation", ReduceSpec(aggregation), self._type)
+        return self._apply("Keyed Aggregation", ReduceSpec(aggregation, self._declared()), self._type)
 
     def _keys(self) -> tuple[KeySpec | None, ...]:
         return (self._key,)

@@ -184,6 +184,7 @@ class _Windows(Generic[T, KEY, W]):
             self._evictor,
             self._allowed_lateness_ms,
             None if self._late_tag is None else self._late_tag.tag_id,
+            self._stream._declared(),
         )
         made = self._stream._apply(type(self._assigner).__name__, spec, output_type)
         return made.set_description(self._description(spec))

@@ -77,6 +77,7 @@ class ReduceSpec(OperatorSpec):
     """Keyed: folds each record into the key's accumulated value and emits it."""
 
     function: Any
+    record_type: TypeInformation | None = None  #: what the program declares its records, and so the value, to be
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,12 @@ class WindowSpec(OperatorSpec):
     evictor: Evictor[Any, Any] | None = None
     allowed_lateness_ms: int = 0
     late_tag_id: str | None = None  #: the side output of late records; None: they are counted and dropped
+    record_type: TypeInformation | None = None  #: what the program declares its records to be
+
+    @property
+    def folded_type(self) -> TypeInformation | None:
+        """What the program declares folded values to be; of accumulators it is only said, not enforced."""
+        return self.fold.accumulator_type if isinstance(self.fold, AggregateFold) else self.record_type
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,8 @@ class IntervalJoinSpec(OperatorSpec):
     upper_ms: int
     left_late_tag_id: str | None = None
     right_late_tag_id: str | None = None
+    left_type: TypeInformation | None = None  #: what the program declares its left records to be
+    right_type: TypeInformation | None = None
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from flott.runtime.operators.window.holdings import OPEN_WINDOWS, SESSIONS
+from flott.runtime.operators.window.holdings import OPEN_WINDOWS, SESSIONS, type_in_session
 from flott.runtime.operators.window.namespaces import is_end
 from flott.runtime.state.panes import PaneTable
+from flott.runtime.state.schema import Json
 from flott.runtime.state.table_header import TableHeader
 from flott.runtime.state.tables import ListTable, MapTable, Table, ValueTable
 from flott.runtime.state.timelines import TimelineTable
@@ -126,6 +127,11 @@ def _timers(table: TimerTable) -> Iterator[Entry]:
         yield key, namespace, sorted(timestamps)
 
 
+def value_type_of(header: TableHeader) -> Json | None:
+    """The declared type of the value in a row; None: not declared."""
+    return type_in_session(header.value_type) if header.name == SESSIONS else header.value_type
+
+
 def window_cells(namespace: Any) -> tuple[int | None, int | None, str | None]:
     """Start and end of a window of time; any other window, but that of everything, as text."""
     if is_end(namespace):  # the timer that clears a window away
@@ -143,4 +149,4 @@ def places_of(open_windows: Table | None) -> Places:
     return {(key, place): name for key, windows in open_windows.entries.items() for name, place in windows.items()}
 
 
-__all__ = ["Entry", "TableLayout", "OPEN_WINDOWS", "Places", "places_of", "window_cells"]
+__all__ = ["Entry", "TableLayout", "OPEN_WINDOWS", "Places", "places_of", "value_type_of", "window_cells"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from flott.errors import StateError
 from flott.runtime.operators.window.namespaces import window_of
+from flott.runtime.state.fitting import fits
 from flott.runtime.state.panes import PaneTable
 from flott.runtime.state.schema import describe
 from flott.runtime.state.table_header import TableHeader
@@ -19,9 +20,8 @@ from flott.runtime.state.tables import ListTable, MapTable, Table, ValueTable
 from flott.runtime.state.timelines import TimelineTable
 from flott.runtime.state.timers import TimerTable
 from flott.runtime.state.ttl import unstamped
-from flott.state.fitting import fits
 from flott.state.keys import plain_form
-from flott.state.layouts import Entry, Places, TableLayout
+from flott.state.layouts import Entry, Places, TableLayout, value_type_of
 
 
 class Drop(Enum):
@@ -44,7 +44,7 @@ def transform(
         case ValueTable() if layout.kind == "sessions":
             for key, sessions in list(table.entries.items()):
                 changed = [(start, end, change(key, (start, end), held)) for start, end, held in sessions]
-                kept = [[start, end, held] for start, end, held in changed if held is not DROP]
+                kept = [session for session in changed if session[2] is not DROP]
                 _put(table.entries, key, kept or DROP)
         case ValueTable() | ListTable() | MapTable():
             for entry, held in list(table.entries.items()):
@@ -82,6 +82,7 @@ class _Change:
 
     def __init__(self, header: TableHeader, layout: TableLayout, function: Transform, state: str):
         self._header = header
+        self._value_type = value_type_of(header)
         self._layout = layout
         self._function = function
         self._state = state
@@ -140,7 +141,7 @@ class _Change:
         return name
 
     def _fitting(self, key: Any, value: Any) -> Any:
-        schema = self._header.value_type
+        schema = self._value_type
         if schema is None or value is None:
             return value
         value = plain_form(schema, value)

@@ -23,7 +23,7 @@ from flott.runtime.state.ttl import state_name, unstamped
 from flott.state.columns import CellType, Column, RowShape
 from flott.state.frames import CellReader, state_frame
 from flott.state.keys import groups_of_key, plain_form
-from flott.state.layouts import Entry
+from flott.state.layouts import Entry, value_type_of
 from flott.state.scans import ItemsPart, ItemsScan, ScanPart, StateScan
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class StateView(ABC):
 
     def __init__(self, header: TableHeader, scan: StateScan | ItemsScan, parts: Sequence[Any], names: tuple[str, ...]):
         self._header = header
+        self._value_type = value_type_of(header)
         self._scan: Any = scan
         self._parts = parts
         self._names = names
@@ -69,7 +70,7 @@ class StateView(ABC):
     @property
     def value_type(self) -> str | None:
         """The declared type of a value, an element of a list, a value in a map; None: not declared."""
-        return None if self._header.value_type is None else describe(self._header.value_type)
+        return None if self._value_type is None else describe(self._value_type)
 
     @property
     def map_key_type(self) -> str | None:
@@ -159,7 +160,7 @@ class StateView(ABC):
         chosen = {"key": key_type, "value": value_type, "map_key": map_key_type}
         declared = {
             "key": self._header.key_type or (self._header.map_key_type if self.kind == "broadcast" else None),
-            "value": self._header.value_type,
+            "value": self._value_type,
             "map_key": self._header.map_key_type,
         }
         types: dict[str, CellType] = {}

@@ -74,10 +74,10 @@ def test_aggregations_are_reduce_functions_of_the_stream_s_type(
     env: StreamExecutionEnvironment, keyed: KeyedStream[Any, Any]
 ) -> None:
     for stream, spec in (
-        (keyed.reduce(max), ReduceSpec(max)),
-        (keyed.sum(1), ReduceSpec(rolling_sum(1))),
-        (keyed.min("f1"), ReduceSpec(rolling_min("f1"))),
-        (keyed.max_by(), ReduceSpec(rolling_max_by(0))),
+        (keyed.reduce(max), ReduceSpec(max, PAIR)),
+        (keyed.sum(1), ReduceSpec(rolling_sum(1), PAIR)),
+        (keyed.min("f1"), ReduceSpec(rolling_min("f1"), PAIR)),
+        (keyed.max_by(), ReduceSpec(rolling_max_by(0), PAIR)),
     ):
         node = operator_of(env, stream)
         assert (node.spec, node.output_type, stream.get_type()) == (spec, PAIR, PAIR)

@@ -132,7 +132,7 @@ def test_a_window_operation_is_one_keyed_operator(minutes: WindowedStream[Any, A
     assert node.name == "TumblingEventTimeWindows"
     assert node.keys == (keyed._key,)
     assert isinstance(edge.partitioning, Hash)
-    assert node.spec == WindowSpec(MINUTES, EventTimeTrigger(), ReduceFold(larger), None)
+    assert node.spec == WindowSpec(MINUTES, EventTimeTrigger(), ReduceFold(larger), None, record_type=PAIR)
 
 
 def test_the_description_tells_windows_trigger_and_functions(minutes: WindowedStream[Any, Any, Any]) -> None:
@@ -148,8 +148,21 @@ def test_what_is_set_reaches_the_operator(minutes: WindowedStream[Any, Any, Any]
     assert settings is minutes  # as in PyFlink
     function = Applied()
     assert spec_of(settings.apply(function)) == WindowSpec(
-        MINUTES, PurgingTrigger(CountTrigger(3)), None, function, CountEvictor(5), 2000, "late"
+        MINUTES, PurgingTrigger(CountTrigger(3)), None, function, CountEvictor(5), 2000, "late", PAIR
     )
+
+
+def test_windows_hold_values_of_the_type_of_the_stream_or_of_their_accumulator(env: StreamExecutionEnvironment) -> None:
+    def specs(stream: DataStream[Any]) -> list[WindowSpec]:
+        windows = [stream.key_by(0, Types.STRING()).window(MINUTES) for _ in range(3)]
+        total = windows[1].aggregate(Total(), accumulator_type=Types.LONG())
+        return [spec_of(windows[0].reduce(larger)), spec_of(total), spec_of(windows[2].apply(Applied()))]
+
+    declared, undeclared = env.from_collection([("a", 1)], PAIR), env.from_collection([("a", 1)])
+    assert [spec.folded_type for spec in specs(declared)[:2]] == [PAIR, Types.LONG()]
+    assert [spec.record_type for spec in specs(declared)] == [PAIR] * 3
+    assert [spec.folded_type for spec in specs(undeclared)[:2]] == [None, Types.LONG()]
+    assert specs(declared.union(undeclared))[2].record_type is None
 
 
 @pytest.mark.parametrize("lateness", [5000, Time.seconds(5), Duration.of_seconds(5)])

@@ -25,7 +25,7 @@ _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Opera
     specs.MapSpec: lambda context, spec: MapOperator(context, spec.function),
     specs.FlatMapSpec: lambda context, spec: FlatMapOperator(context, spec.function),
     specs.FilterSpec: lambda context, spec: FilterOperator(context, spec.function),
-    specs.ReduceSpec: lambda context, spec: _reduce_of(context)(context, spec.function),
+    specs.ReduceSpec: lambda context, spec: _reduce_of(context)(context, spec.function, spec.record_type),
     specs.ProcessSpec: lambda context, spec: ProcessOperator(context, spec.function),
     specs.CoProcessSpec: lambda context, spec: ProcessOperator(context, spec.function),
     specs.BroadcastProcessSpec: BroadcastOperator,

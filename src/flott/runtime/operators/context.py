@@ -37,7 +37,7 @@ from flott.runtime.state.handles import (
     TableValueState,
 )
 from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.schemas import StateTypes
+from flott.runtime.state.state_types import StateTypes
 from flott.runtime.state.tables import ValueTable
 from flott.runtime.state.timers import TimerTable
 from flott.runtime.state.ttl import TimeToLive, former_names, table_name

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from itertools import compress
 from typing import Any
 
+from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.functions._join import ProcessJoinFunction
 from flott.errors import ProgramError
@@ -25,6 +26,7 @@ from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, RecordFailure
 from flott.runtime.operators.process import emit_tagged
 from flott.runtime.state.handles import CurrentKey
+from flott.runtime.state.state_types import StateTypes
 from flott.runtime.state.timelines import Timeline, TimelineTable
 
 LEFT_WAITING = "_interval-join-left"
@@ -54,13 +56,21 @@ class PairContext(ProcessJoinFunction.Context):
 class Side:
     """One input of the join, and what of it waits."""
 
-    def __init__(self, context: OperatorContext, index: int, name: str, late_tag_id: str | None):
+    def __init__(
+        self,
+        context: OperatorContext,
+        index: int,
+        name: str,
+        record_type: TypeInformation | None,
+        late_tag_id: str | None,
+    ):
         keyed, state = KeyedInput.of(context, index), context.keyed_state
         assert keyed is not None, "an interval join needs keyed inputs"
         assert state is not None
         self.index = index
         self.select = keyed.select
         self.waiting: TimelineTable = state.timeline_table(name)
+        state.schemas.declare((name,), StateTypes(record_type, own="records that wait for the other side of the join"))
         self.late_tag_id = late_tag_id
         self.patience_ms = 0  #: for so long after its own time a record waits
         self.earliest_ms = 0  #: partners are from this much after a record ...
@@ -75,8 +85,8 @@ class IntervalJoinOperator(FunctionOperator):
         assert context.keyed_state is not None
         self._current: CurrentKey = context.keyed_state.current
         self._pair = PairContext()
-        self._left = left = Side(context, 0, LEFT_WAITING, spec.left_late_tag_id)
-        self._right = right = Side(context, 1, RIGHT_WAITING, spec.right_late_tag_id)
+        self._left = left = Side(context, 0, LEFT_WAITING, spec.left_type, spec.left_late_tag_id)
+        self._right = right = Side(context, 1, RIGHT_WAITING, spec.right_type, spec.right_late_tag_id)
         left.earliest_ms, left.latest_ms = spec.lower_ms, spec.upper_ms
         right.earliest_ms, right.latest_ms = -spec.upper_ms, -spec.lower_ms
         for side in (left, right):

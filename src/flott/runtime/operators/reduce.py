@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from flott.common.typeinfo import TypeInformation
 from flott.datastream.functions._callables import as_reduce
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import OperatorContext
+from flott.runtime.state.state_types import StateTypes
 
 REDUCED = "_reduce"
 LAST_TIMESTAMP = "_reduce-timestamp"
@@ -16,13 +18,14 @@ LAST_TIMESTAMP = "_reduce-timestamp"
 class ReduceOperator(FunctionOperator):
     """The running reduce of a keyed stream."""
 
-    def __init__(self, context: OperatorContext, function: Any):
+    def __init__(self, context: OperatorContext, function: Any, record_type: TypeInformation | None = None):
         super().__init__(context, function)
         keyed = KeyedInput.of(context, 0)
         assert keyed is not None, "reduce needs a keyed input"
         assert context.keyed_state is not None
         self._keyed = keyed
         self._table = context.keyed_state.value_table(REDUCED)
+        context.keyed_state.schemas.declare((REDUCED,), StateTypes(record_type, own="the value so far of each key"))
         self._call = as_reduce(function)
 
     def process(self, values: list[Any], timestamps: list[int] | None) -> None:
@@ -49,8 +52,8 @@ class ReduceOperator(FunctionOperator):
 class FinalReduceOperator(ReduceOperator):
     """The reduce of a batch: each key's last value, with the timestamp of the record that was folded in last."""
 
-    def __init__(self, context: OperatorContext, function: Any):
-        super().__init__(context, function)
+    def __init__(self, context: OperatorContext, function: Any, record_type: TypeInformation | None = None):
+        super().__init__(context, function, record_type)
         assert context.keyed_state is not None
         self._timestamps = context.keyed_state.value_table(LAST_TIMESTAMP)
 

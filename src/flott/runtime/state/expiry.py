@@ -14,6 +14,7 @@ from typing import Any
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.runtime.state.state_clock import StateClock
 from flott.runtime.state.tables import ListTable, MapTable, ValueTable
+from flott.runtime.state.timelines import TimelineTable
 from flott.runtime.state.ttl import UNSTAMPED, TimeToLive
 
 #: A table whose values may be stamped.
@@ -25,7 +26,7 @@ _ROUNDS_PER_LIFE = 16
 _STEP = 1024
 
 
-def walk(table: StampedTable, cursor: Any, count: int) -> tuple[list[tuple[Any, Any]], Any]:
+def walk(table: StampedTable | TimelineTable, cursor: Any, count: int) -> tuple[list[tuple[Any, Any]], Any]:
     """The next entries of a table with what they hold, and where to go on: None at the end, and to begin.
 
     So many entries are looked at; fewer come if some are no more. The table may change between two calls.
@@ -60,7 +61,7 @@ def remove_gone(table: StampedTable, entry: Any, held: Any, deadline: int) -> No
 class Expiry:
     """The ageing of one table: what its handles and the sweep share."""
 
-    __slots__ = ("_cursor", "_next_round", "clock", "lifespan_ms", "ms", "on_read", "touches", "ttl")
+    __slots__ = ("_cursor", "_round_began", "clock", "lifespan_ms", "ms", "on_read", "touches", "ttl")
 
     def __init__(self, ttl: TimeToLive, clock: StateClock):
         self.ttl = ttl
@@ -70,7 +71,7 @@ class Expiry:
         self.on_read = ttl.on_read
         self.touches = 0  #: accesses in this epoch
         self._cursor: Any = None
-        self._next_round: int | None = None
+        self._round_began: int | None = None
 
     def is_visible(self, stamped: tuple[Any, int]) -> bool:
         """Whether a program may see a value now."""
@@ -97,9 +98,10 @@ class Expiry:
         if not count or floor == MIN_WATERMARK:
             return
         if self._cursor is None:
-            if self._next_round is not None and floor < self._next_round:
+            began = self._round_began
+            if began is not None and 0 <= floor - began < max(self.ms // _ROUNDS_PER_LIFE, 1):
                 return
-            self._next_round = floor + max(self.ms // _ROUNDS_PER_LIFE, 1)
+            self._round_began = floor
         while count > 0:
             found, self._cursor = walk(table, self._cursor, min(count, _STEP))
             for entry, held in found:

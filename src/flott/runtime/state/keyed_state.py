@@ -19,7 +19,8 @@ from flott.runtime.state.handles import CurrentKey, TableListState, TableMapStat
 from flott.runtime.state.key_groups import KeyGroupIndex
 from flott.runtime.state.lifetimes import Lifetimes
 from flott.runtime.state.panes import ListPaneTable, PaneTable
-from flott.runtime.state.schemas import StateTypes, TableSchemas
+from flott.runtime.state.schemas import TableSchemas
+from flott.runtime.state.state_types import StateTypes
 from flott.runtime.state.table_header import TableHeader
 from flott.runtime.state.table_kinds import KINDS, make_table
 from flott.runtime.state.tables import Delta, ListTable, MapTable, Table, ValueTable
@@ -158,6 +159,10 @@ class KeyedState:
     #: Whether state comes from the disk piece by piece: then a batch is announced, and afterwards room is made.
     pages = False
 
+    def is_paged(self, table: Table) -> bool:
+        """Whether a table forgets what it does not know to be changed."""
+        return table.kind not in self._kinds_in_memory
+
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Records with these keys are about to come."""
 
@@ -191,6 +196,10 @@ class KeyedState:
         for file in missing:
             self._load(file, storage)
         self.version = version_of(chain)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Files have been read: bring what they held to what the program declares."""
         self.lifetimes.restored()
         self.schemas.settle()
 
@@ -293,7 +302,7 @@ class KeyedState:
 
     def _conform(self, name: str, delta: Delta) -> None:
         types = self.schemas.types(name)
-        if types is None or (types.value is None and types.map_key is None):
+        if types is None or types.own is not None or (types.value is None and types.map_key is None):
             return
         stamped = self.lifetimes.is_stamped(name)
         try:

@@ -19,7 +19,7 @@ from flott.runtime.state.ttl_conversion import Conversion
 
 
 @dataclass(frozen=True)
-class _Declared:
+class _AskedFor:
     """A state as the program asked for it."""
 
     table: StampedTable
@@ -38,7 +38,7 @@ class Lifetimes:
         self._find = find  #: the table with a name, if there is one
         self._make_room = make_room  #: called now and then while many entries are changed
         self._settled: set[str] = set()  #: states that have been looked after since they were restored
-        self._declared: dict[str, _Declared] = {}  #: by the name of the state
+        self._declared: dict[str, _AskedFor] = {}  #: by the name of the state
         self._headers: dict[str, TimeToLive] = {}  #: by the name of the table: what files say, or are going to
 
     # --- the program -------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ class Lifetimes:
             )
         if known is None:
             expiry = Expiry(ttl, self.clocks.of(ttl)) if ttl is not None else None
-            known = self._declared[state] = _Declared(table, ttl, expiry)
+            known = self._declared[state] = _AskedFor(table, ttl, expiry)
         if state not in self._settled:
             self._settle(state, known)
         return known.expiry
@@ -83,7 +83,7 @@ class Lifetimes:
         known = self._declared.get(state)
         return state if known is None else table_name(state, known.ttl)
 
-    def _settle(self, state: str, known: _Declared) -> None:
+    def _settle(self, state: str, known: _AskedFor) -> None:
         """Take over what is in tables of former times to live."""
         self._settled.add(state)
         name = table_name(state, known.ttl)

@@ -16,7 +16,7 @@ from flott.datastream.state._operator_state import OperatorStateStore
 from flott.errors import ProgramError, TypeMismatchError
 from flott.runtime.state.operator_shares import Mode
 from flott.runtime.state.operator_state import NamedState, OperatorState
-from flott.runtime.state.schemas import StateTypes
+from flott.runtime.state.state_types import StateTypes
 
 
 class TaskOperatorStateStore(OperatorStateStore):

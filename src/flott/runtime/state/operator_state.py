@@ -20,7 +20,7 @@ from flott.runtime.state.files import StateFileReader, encode_file, is_savable
 from flott.runtime.state.keyed_state import UNSAVED
 from flott.runtime.state.operator_shares import Mode, OperatorStart, OperatorStateFile, StateShape, StateShare
 from flott.runtime.state.schema import schema_of
-from flott.runtime.state.schemas import StateTypes, conversion, key_conversion
+from flott.runtime.state.state_types import StateTypes, conversion, key_conversion
 from flott.runtime.state.table_header import TableHeader
 from flott.runtime.storage import LocalStorage
 

@@ -15,6 +15,8 @@ from flott.runtime.state.tables import Delta
 
 #: What names a pane: its start and its end, say.
 Pane = Hashable
+#: Pane and key, and the value.
+PaneEntry = tuple[tuple[Pane, Any], Any]
 #: Keys whose value changed, and how much of the value is saved already: nothing, where values are saved whole.
 Marks = dict[Any, int]
 
@@ -60,6 +62,20 @@ class PaneTable:
     def release(self, pane: Pane) -> Iterator[dict[Any, Any]]:
         """Forget a pane; gives what it held, in parts that fit into memory and come in the order of key groups."""
         yield self.drop(pane)
+
+    def walk(
+        self, cursor: Iterator[PaneEntry] | None, count: int
+    ) -> tuple[list[PaneEntry], Iterator[PaneEntry] | None]:
+        """The next so many values that are saved, each behind its pane and key, and where to go on: None at the end,
+        and to begin. Values may be replaced meanwhile; panes and keys must stay."""
+        remaining = self._saved_entries() if cursor is None else cursor
+        found = list(islice(remaining, count))
+        return found, remaining if len(found) == count else None
+
+    def _saved_entries(self) -> Iterator[PaneEntry]:
+        for pane, held in self.panes.items():
+            for key, value in held.items():
+                yield (pane, key), value
 
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas: dict[int, Delta] = {}

@@ -24,13 +24,14 @@ _NEVER = -(1 << 63)
 class TimelineTable:
     """A timeline per key. Delta: ``[group, [(generation, keys, timestamps, values)], horizon, trimmed keys]``.
 
-    Each batch of additions to a key group has a number, its generation: whoever has it already passes it over. Trimming
+    Each batch of additions to a key group has a number, its generation: whoever has it already passes it over. If the
+    number is negative, its keys hold nothing but what it adds, and no other key of the group holds anything. Trimming
     is repeatable by itself. A record before the horizon of an earlier ``trim`` must not be added any more.
     """
 
     kind = "timelines"
     namespaced = False
-    __slots__ = ("_born", "_firsts", "_generations", "_heap", "_log", "_trimmed", "entries")
+    __slots__ = ("_born", "_firsts", "_generations", "_heap", "_log", "_renewed", "_trimmed", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[Any, Timeline] = {}
@@ -42,6 +43,7 @@ class TimelineTable:
         #: first record since then are passed over when their turn comes.
         self._firsts: dict[int, list[Any]] = {}
         self._heap: list[int] = []
+        self._renewed = False  #: the log begins with everything that was held
 
     def add(self, keys: Sequence[Any], timestamps: Sequence[int], values: Sequence[Any]) -> None:
         """Add a batch of records. The sequences are kept: they must not change afterwards."""
@@ -65,6 +67,12 @@ class TimelineTable:
         if trimmed:
             born = self._born
             self._trimmed.setdefault(horizon, []).extend([key for key in trimmed if key not in born])
+
+    def renew(self) -> None:
+        """Save everything anew: the records have been converted. Nothing was added since the last drain."""
+        self._renewed = True
+        for key, (timestamps, values) in self.entries.items():
+            self._log.append(([key] * len(timestamps), list(timestamps), list(values)))
 
     def _place(self, keys: Sequence[Any], timestamps: Sequence[int], values: Sequence[Any], born: set[Any]) -> None:
         entries, firsts = self.entries, self._firsts
@@ -117,7 +125,7 @@ class TimelineTable:
         deltas: dict[int, Delta] = {}
         for group, columns in _by_group(self._log, horizon, group_of).items():
             generation = self._generations[group] = self._generations.get(group, 0) + 1
-            deltas[group] = [group, [(generation, *columns)], horizon, []]
+            deltas[group] = [group, [(-generation if self._renewed else generation, *columns)], horizon, []]
         for keys in self._trimmed.values():
             for key in keys:
                 group = group_of(key)
@@ -125,6 +133,7 @@ class TimelineTable:
         self._log.clear()
         self._trimmed.clear()
         self._born.clear()
+        self._renewed = False
         return deltas
 
     def dump(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
@@ -139,8 +148,11 @@ class TimelineTable:
     def apply(self, delta: Delta) -> None:
         group, additions, horizon, trimmed = delta
         for generation, keys, timestamps, values in additions:
-            if generation > self._generations.get(group, -1):
-                self._generations[group] = generation
+            if abs(generation) > self._generations.get(group, -1):
+                self._generations[group] = abs(generation)
+                if generation < 0:
+                    for key in set(keys):
+                        self.entries.pop(key, None)
                 self._place(keys, timestamps, values, set())
         for key in trimmed:
             if held := self.entries.get(key):
@@ -152,7 +164,10 @@ class TimelineTable:
         trimmed: dict[Any, None] = {}
         group, horizon = None, _NEVER
         for group, added, until, keys in deltas:  # noqa: B007 - one group throughout
-            additions += added
+            for addition in added:
+                if addition[0] < 0:
+                    additions.clear()
+                additions.append(addition)
             horizon = max(horizon, until)
             trimmed.update(dict.fromkeys(keys))
         kept = [_after(addition, horizon) for addition in additions]
@@ -163,6 +178,7 @@ class TimelineTable:
         for container in (self.entries, self._log, self._trimmed, self._born, self._generations, self._firsts):
             container.clear()
         self._heap.clear()
+        self._renewed = False
 
     def has_changes(self) -> bool:
         return bool(self._log) or any(self._trimmed.values())

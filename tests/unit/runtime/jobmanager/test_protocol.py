@@ -6,10 +6,11 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 import pytest
@@ -76,6 +77,16 @@ class TornStorage(UnreliableStorage):
             super().write(name, data)
         except Crash:
             LocalStorage(self.root, sync=False).write(name, data[: len(data) // 2])
+            raise
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        assert not self.exists(name), f"{name} would be overwritten (I3)"
+        try:
+            with super().create(name) as file:
+                yield file
+        except Crash:
+            LocalStorage(self.root, sync=False).write(name, b"FLOTTST2 and no more")
             raise
 
 

@@ -315,7 +315,7 @@ def test_half_a_savepoint_stays_pinned_until_it_can_be_removed(tmp_path):
     """The pin is all that says where to look for it."""
     home, savepoint = tmp_path / "job", tmp_path / "savepoints" / "savepoint-j-1"
     savepoint.mkdir(parents=True)
-    (savepoint / "a-0.state").write_text("half")
+    (savepoint / f"{OPERATOR}-0.state").write_text("half")
     write_pin(LocalStorage(str(home), sync=False), Pin("savepoint-j-1", str(savepoint), frozenset()))
     faults = Faults(lambda verb, name: verb == "delete")
     store = CheckpointStore(UnreliableStorage(str(home), sync=False, faults=faults))

@@ -60,9 +60,11 @@ class AlignedWindowOperator(WindowedOperator):
         #: A pane is a window: its start and its end.
         self._panes: PaneTable
         if self._fold is None:
-            self.holding, self._panes = ELEMENT_PANES, self.state.list_pane_table(ELEMENT_PANES)
+            self._panes = self.state.list_pane_table(ELEMENT_PANES)
+            self.hold(ELEMENT_PANES)
         else:
-            self.holding, self._panes = FOLDED_PANES, self.state.pane_table(FOLDED_PANES)
+            self._panes = self.state.pane_table(FOLDED_PANES)
+            self.hold(FOLDED_PANES)
 
     def take_over(self, key: Any, window: Any, held: Any) -> None:
         if window.max_timestamp() <= self.watermark:

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from flott.common.typeinfo import TypeInformation, Types
 from flott.datastream.window._windows import TimeWindow
 from flott.errors import StateError
+from flott.graph.specs import WindowSpec
 from flott.runtime.operators.process import EVENT_TIMERS, PROCESSING_TIMERS
 from flott.runtime.operators.window.namespaces import window_of
 from flott.runtime.state.keyed_state import KeyedState
 from flott.runtime.state.panes import PaneTable
+from flott.runtime.state.schema import Json
+from flott.runtime.state.state_types import StateTypes
 from flott.runtime.state.tables import ListTable, MapTable, ValueTable
 from flott.runtime.state.timers import TimerTable
 
@@ -40,8 +44,34 @@ _CONTENTS = {
     ELEMENT_PANES: "all elements of each window",
     TIMESTAMPED_ELEMENTS: "all elements of each window with their timestamps, for an evictor",
 }
+_FOLDED = {FOLDED, FOLDED_PANES, SESSIONS}
 #: Held by operators that know windows of time only.
 _OF_TIME = {FOLDED_PANES, ELEMENT_PANES, SESSIONS}
+
+
+def declare_types(state: KeyedState, own: str, spec: WindowSpec) -> None:
+    """Say what the contents of windows are made of, wherever an operator may have put them that held the same."""
+    for name, contents in _CONTENTS.items():
+        if contents == _CONTENTS[own]:
+            state.schemas.declare((name,), StateTypes(_type_in(name, spec), own=contents))
+
+
+def _type_in(name: str, spec: WindowSpec) -> TypeInformation | None:
+    """What an entry of a table is, or an element of one that is a list."""
+    declared = spec.folded_type if name in _FOLDED else spec.record_type
+    if declared is None:
+        return None
+    if name == SESSIONS:  # of a key: starts, ends, and what is in between
+        return Types.LIST(Types.TUPLE([Types.LONG(), Types.LONG(), declared]))
+    return Types.TUPLE([declared, Types.LONG()]) if name == TIMESTAMPED_ELEMENTS else declared
+
+
+def type_in_session(schema: Json | None) -> Json | None:
+    """What one session holds, of what :data:`SESSIONS` is declared to hold for a key."""
+    if schema is None:
+        return None
+    held: Json = schema["element"]["fields"][2]["type"]
+    return None if held["type"] == "pickled" else {"version": schema["version"], **held}
 
 
 def released(state: KeyedState, own: str) -> Iterator[tuple[Any, Any, Any]]:

@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flott.common.typeinfo import Types
 from flott.datastream.window._assigners import MergingWindowAssigner
 from flott.runtime.operators.window.holdings import OPEN_WINDOWS
 from flott.runtime.operators.window.namespaces import namespace_of, window_of
 from flott.runtime.state.keyed_state import KeyedState
+from flott.runtime.state.state_types import StateTypes
+
+#: A window of time as it stands in state. Windows of the user's own classes are pickled.
+_WINDOW = Types.TUPLE([Types.LONG(), Types.LONG()])
 
 #: Called when windows become one: (the merged window, the windows that are gone, state namespace that stays, state
 #: namespaces whose contents must be moved there).
@@ -24,6 +29,7 @@ class MergingWindows:
 
     def __init__(self, state: KeyedState, assigner: MergingWindowAssigner[Any, Any]):
         self._table = state.map_table(OPEN_WINDOWS)  # key -> {namespace of the window: its state namespace}
+        state.schemas.declare((OPEN_WINDOWS,), StateTypes(_WINDOW, _WINDOW, own="the windows that are open"))
         self._assigner = assigner
 
     def state_namespace(self, key: Any, namespace: Any) -> tuple[bool, Any]:

@@ -40,7 +40,7 @@ from flott.runtime.operators.window.contexts import (
     WindowProcessContext,
     WindowTriggerContext,
 )
-from flott.runtime.operators.window.holdings import released
+from flott.runtime.operators.window.holdings import declare_types, released
 from flott.runtime.operators.window.merging import MergingWindows
 from flott.runtime.operators.window.namespaces import end_of, is_end, namespace_of, window_of
 from flott.runtime.state.timers import TimerTable
@@ -150,6 +150,11 @@ class WindowedOperator(FunctionOperator):
             self.current.key = key
             self.take_over(key, window, held)
 
+    def hold(self, name: str) -> None:
+        """Hold what is in windows in the state of this name."""
+        self.holding = name
+        declare_types(self.state, name, self.spec)
+
     def take_over(self, key: Any, window: Any, held: Any) -> None:
         """Go on with a window that another operator held, before the program was changed."""
         raise NotImplementedError
@@ -168,7 +173,7 @@ class WindowOperator(WindowedOperator):
         self._assigner_context = AssignerContext(self)
         self._trigger_context = WindowTriggerContext(self, self.state, self._event, self._processing)
         self._contents = self._make_contents()
-        self.holding = self._contents.holding
+        self.hold(self._contents.holding)
         self._merging: MergingWindows | None = None
         if isinstance(spec.assigner, MergingWindowAssigner):
             self._merging = MergingWindows(self.state, spec.assigner)

@@ -1,6 +1,6 @@
 """Event-time session windows that are folded as records come and fire once, at their end. Task side.
 
-A key's open sessions stand in one short list, so a record that prolongs a session changes three fields of it. Timers
+A key's open sessions stand in one short list, so a record that prolongs a session replaces one element of it. Timers
 are lazy: a key has one for the end its earliest session had when the timer was set, and only when that fires is it set
 again for the end the session has by then. A session that grows with every record so costs no timer per record.
 """
@@ -24,8 +24,8 @@ from flott.runtime.operators.window.contexts import AssignerContext
 from flott.runtime.operators.window.holdings import SESSIONS
 from flott.runtime.operators.window.operator import WindowedOperator
 
-#: A session as it stands in state: [start, end, folded value].
-Session = list[Any]
+#: A session as it stands in state: start, end, folded value.
+Session = tuple[int, int, Any]
 
 
 def is_sessions(spec: WindowSpec) -> bool:
@@ -37,13 +37,12 @@ def is_sessions(spec: WindowSpec) -> bool:
 class SessionWindowOperator(WindowedOperator):
     """Sessions of each key."""
 
-    holding = SESSIONS
-
     def __init__(self, context: OperatorContext, spec: WindowSpec):
         super().__init__(context, spec)
         assert spec.fold is not None
         self._fold = make_fold(spec.fold)
         self._table = self.state.value_table(SESSIONS)
+        self.hold(SESSIONS)
         self._timers = self.state.timer_table(EVENT_TIMERS)
         self._assigner_context = AssignerContext(self)
 
@@ -51,7 +50,7 @@ class SessionWindowOperator(WindowedOperator):
         if window.max_timestamp() <= self.watermark:
             self.forget(key, window)
             return
-        self._table.entries[key] = [*self._table.entries.get(key, []), [window.start, window.end, held]]
+        self._table.entries[key] = [*self._table.entries.get(key, []), (window.start, window.end, held)]
         self._table.changed[key] = None
         self._timers.register(window.max_timestamp(), key)
 
@@ -69,15 +68,17 @@ class SessionWindowOperator(WindowedOperator):
                 key = select(value)
                 sessions = entries.get(key)
                 if sessions is not None:
-                    session = sessions[0] if len(sessions) == 1 else _only_met(sessions, start, end)
-                    if session is not None and start <= session[1] and session[0] <= end:
-                        if start < session[0]:
-                            session[0] = start
-                        if end > session[1]:
-                            session[1] = end
-                        session[2] = add(value, session[2])
-                        changed[key] = None
-                        continue
+                    place = 0 if len(sessions) == 1 else _only_met(sessions, start, end)
+                    if place is not None:
+                        first, last, folded = sessions[place]
+                        if start <= last and first <= end:
+                            if start > first:
+                                start = first
+                            if end < last:
+                                end = last
+                            sessions[place] = (start, end, add(value, folded))
+                            changed[key] = None
+                            continue
                 if not self._put(key, sessions or [], value, start, end):
                     late.append((value, start))
         except Exception as error:
@@ -113,7 +114,7 @@ class SessionWindowOperator(WindowedOperator):
             return False
         else:
             folded = self._fold.first(value)
-        self._table.entries[key] = [*others, [start, end, folded]]
+        self._table.entries[key] = [*others, (start, end, folded)]
         self._table.changed[key] = None
         if all(end < session[1] for session in sessions):  # nothing will wake the key early enough
             self._timers.register(end - 1, key)
@@ -162,12 +163,12 @@ def _touches(session: Session, start: int, end: int) -> bool:
     return bool(start <= session[1] and session[0] <= end)
 
 
-def _only_met(sessions: list[Session], start: int, end: int) -> Session | None:
-    """The session that a window touches, if there is just one."""
+def _only_met(sessions: list[Session], start: int, end: int) -> int | None:
+    """The place of the session that a window touches, if there is just one."""
     met = None
-    for session in sessions:
+    for place, session in enumerate(sessions):
         if start <= session[1] and session[0] <= end:  # for every record of a key with several sessions: no call
             if met is not None:
                 return None
-            met = session
+            met = place
     return met

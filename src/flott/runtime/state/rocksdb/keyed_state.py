@@ -108,9 +108,12 @@ class RocksKeyedState(KeyedState):
             self._store.open()
         self._catch_up(chain, storage)
         super().bring_to(chain, storage)
+
+    def _settle(self) -> None:
         for panes in self._tables.values():
             if isinstance(panes, PagedPaneTable):
                 panes.refresh()
+        super()._settle()
 
     def _catch_up(self, chain: Chain, storage: LocalStorage) -> None:
         """Apply what the database has missed."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from flott.runtime.state.encoding import encode_key
-from flott.runtime.state.panes import Marks, Pane, PaneTable
+from flott.runtime.state.panes import Marks, Pane, PaneEntry, PaneTable
 from flott.runtime.state.rocksdb.paging import PagedItems
 from flott.runtime.state.rocksdb.rows import EntryBytes, entry_bytes, lengthy, loads, table_bytes
 from flott.runtime.state.rocksdb.store import COMMITTED, PENDING, RowStore
@@ -88,6 +88,12 @@ class PagedPaneTable(PaneTable):
         if self._store.put_aside:
             self._store.delete_all(PENDING + self._items(pane))
             self._store.flush()
+
+    def _saved_entries(self) -> Iterator[PaneEntry]:
+        for pane in list(self.panes):
+            for _, found in self._store.scan(COMMITTED + self._items(pane)):
+                key, value = loads(found)
+                yield (pane, key), value
 
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas: dict[int, Delta] = {}

@@ -62,7 +62,10 @@ def _tuple_fits(schema: Json, value: Any) -> bool:
 
 
 def _row_fits(schema: Json, value: Any) -> bool:
-    return isinstance(value, Row) and _fields_fit(schema, list(value))
+    if not isinstance(value, Row):
+        return False
+    named = all("name" in field for field in schema["fields"])
+    return (not named or value._fields in (None, field_names(schema))) and _fields_fit(schema, list(value))
 
 
 def _dict_fits(schema: Json, value: Any) -> bool:
