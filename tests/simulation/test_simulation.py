@@ -25,7 +25,7 @@ from tests.simulation.simulation import SeedFailed, digest, run_seed
 ROOT = Path(__file__).parents[2]
 
 #: How many seeds the test suite runs; ``python -m tests.simulation --seeds N`` runs as many as you like.
-SEEDS = 240
+SEEDS = 200
 AT_ONCE = 20
 
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flott.common.typeinfo import TypeInformation
+from flott.runtime.clock import SystemClock
 from flott.runtime.state.keyed_state import KeyedState
 
 HASHMAP, ROCKSDB = "hashmap", "rocksdb"
+#: Databases that nobody has touched for so long are those of a job that has ended.
+FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,17 @@ class BackendSettings:
             shutil.rmtree(self.job_folder(job_id), ignore_errors=True)
             with suppress(OSError):
                 self.job_folder(job_id).parent.rmdir()  # if no other job has anything there
+
+
+def _delete_forgotten(job_folder: Path, now_ms: int) -> None:
+    """Delete what jobs left on this host that ended elsewhere, when another begins. An idle one loses but a copy."""
+    if job_folder.exists():
+        return
+    for folder in job_folder.parent.glob("*"):
+        with suppress(OSError):
+            touched = max(path.stat().st_mtime for path in (folder, *folder.glob("*")))
+            if now_ms - touched * 1000 > FORGOTTEN_AFTER_MS:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,7 @@ def make_keyed_state(
     from flott.runtime.state.rocksdb.keyed_state import RocksKeyedState
     from flott.runtime.state.rocksdb.store import Budget
 
+    _delete_forgotten(settings.job_folder(job_id), SystemClock().now_ms())
     # By key groups, not by subtask: after a change of parallelism the same name would stand for something else.
     name = f"{operator_id[:16]}-{owner.groups.start}-{owner.groups.stop}"
     return RocksKeyedState(

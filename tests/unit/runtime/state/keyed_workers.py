@@ -51,10 +51,9 @@ class MemoryStorage:
 
     @contextmanager
     def create(self, name: str) -> Iterator[io.BytesIO]:
-        self._check()
         file = io.BytesIO()
         yield file
-        self.write(name, file.getvalue())
+        self.write(name, file.getvalue())  # fails late, as a full disk does: all is given away by then
 
     def write(self, name: str, data: bytes) -> None:
         self._check()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from flott.errors import StateError
 from flott.runtime.state.chains import Chain, missing_files, version_of
-from flott.runtime.state.files import StateFileReader, open_state_file
+from flott.runtime.state.files import StateFileReader, StateFileWriter, open_state_file
 from flott.runtime.state.handles import CurrentKey, TableListState, TableMapState
 from flott.runtime.state.keyed_state import UNSAVED, KeyedState
 from flott.runtime.state.panes import PaneTable
@@ -123,6 +123,8 @@ class RocksKeyedState(KeyedState):
             missing = chain
         if not missing:
             return
+        if len(missing) == 1 and self._store.take_in(missing[0].name) and self._store.version == missing[0].name:
+            return  # it was the last epoch's on this host, whichever process ran it
         if self._store.version is None:
             self._store.mark(UNSAVED)  # an empty database that is being filled is no version of anything
         for file in missing:
@@ -142,10 +144,21 @@ class RocksKeyedState(KeyedState):
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def save(self, chain: Chain, storage: LocalStorage, name: str) -> Chain:
+        if not self._store.put_aside:  # if it was, there is more than memory should hold twice
+            self._store.begin_staging()
         saved = super().save(chain, storage, name)
+        if saved is not chain:
+            self._store.end_staging(name)
         self._entry_count = self._store.count()
         self.close()
         return saved
+
+    def _add(self, writer: StateFileWriter, group: int, deltas: dict[str, Delta]) -> None:
+        super()._add(writer, group, deltas)
+        if not self._store.put_aside:
+            for name, delta in deltas.items():
+                if (table := self._tables[name]).kind in _PAGED:
+                    table.apply(delta)  # to what is staged
 
     def _has_changes(self, table: Table) -> bool:
         return table.has_changes() or (self._store.put_aside and table.kind in _PAGED)

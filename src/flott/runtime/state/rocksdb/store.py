@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -62,6 +63,7 @@ class RowStore:
         self._batch: Any = None
         self._unlogged: Any = None
         self.put_aside = False  #: there are pending rows
+        self._staged: dict[bytes, bytes | None] | None = None  #: rows that become part of the database later
 
     @property
     def is_open(self) -> bool:
@@ -98,7 +100,7 @@ class RowStore:
             try:
                 self._db.close()
             finally:
-                self._db = self._batch = None
+                self._db = self._batch = self._staged = None
 
     def wipe(self) -> None:
         """Begin with an empty database."""
@@ -139,11 +141,17 @@ class RowStore:
 
     def put(self, row: bytes, value: bytes) -> None:
         """Write a row, with the next ``flush`` at the latest."""
+        if self._staged is not None:
+            self._staged[row] = value
+            return
         self._batch.put(row, value)
         self._flush_if_large()
 
     def delete(self, row: bytes) -> None:
         """Delete a row, with the next ``flush`` at the latest."""
+        if self._staged is not None:
+            self._staged[row] = None
+            return
         self._batch.delete(row)
         self._flush_if_large()
 
@@ -168,6 +176,52 @@ class RowStore:
         else:
             self._batch.put(_VERSION, version.encode())
         self.flush()
+
+    # --- staging: the next version, ready to be taken in -------------------------------------------------------------
+
+    def begin_staging(self) -> None:
+        """From here on, what is put and deleted belongs to the next version, not to the database."""
+        self._staged = {}
+
+    def end_staging(self, version: str) -> None:
+        """Write what was staged to a file beside the database, which may be taken in when that version counts."""
+        staged, self._staged = self._staged, None
+        if staged is None:
+            return
+        rocksdict, path = _binding(), self._stage(version)
+        staged[_VERSION] = version.encode()
+        try:
+            writer = rocksdict.SstFileWriter(_options(rocksdict, self.budget))
+            writer.open(str(path))
+            for row in sorted(staged):
+                value = staged[row]
+                if value is None:
+                    del writer[row]
+                else:
+                    writer[row] = value
+            writer.finish()
+        except Exception as error:
+            path.unlink(missing_ok=True)
+            raise _failure(self.folder, error) from error
+
+    def take_in(self, version: str) -> bool:
+        """Make a staged version part of the database, in milliseconds; False if there is none. Others are deleted."""
+        chosen = self._stage(version)
+        found = chosen.exists()
+        if found:
+            options = _binding().IngestExternalFileOptions()
+            options.set_move_files(True)
+            try:
+                self._db.ingest_external_file([str(chosen)], options)
+            except Exception:  # torn by a crash: what it holds is in the state files as well
+                found = False
+        for path in self.folder.parent.glob(f"{self.folder.name}.*.sst"):
+            path.unlink(missing_ok=True)
+        return found
+
+    def _stage(self, version: str) -> Path:
+        digest = blake2b(version.encode(), digest_size=12).hexdigest()
+        return self.folder.with_name(f"{self.folder.name}.{digest}.sst")
 
     def drop_pending(self) -> None:
         """Forget what an epoch has put aside."""
