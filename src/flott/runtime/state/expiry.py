@@ -39,6 +39,15 @@ def walk(table: StampedTable | TimelineTable, cursor: Any, count: int) -> tuple[
     return [(entry, entries[entry]) for entry in found if entry in entries], remaining if len(found) == count else None
 
 
+def is_empty(table: StampedTable) -> bool:
+    """Whether a table holds nothing."""
+    cursor = None
+    while True:
+        found, cursor = walk(table, cursor, _STEP)
+        if found or cursor is None:
+            return not found
+
+
 def remove_gone(table: StampedTable, entry: Any, held: Any, deadline: int) -> None:
     """Remove what is stamped at the deadline or before from what an entry holds."""
     if isinstance(table, ValueTable):

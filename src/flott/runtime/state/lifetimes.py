@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from flott.errors import ProgramError, StateError
-from flott.runtime.state.expiry import Expiry, StampedTable, walk
+from flott.runtime.state.expiry import Expiry, StampedTable, is_empty
 from flott.runtime.state.state_clock import StateClocks
 from flott.runtime.state.table_header import Json
 from flott.runtime.state.tables import ListTable, MapTable, Table, ValueTable
@@ -96,7 +96,7 @@ class Lifetimes:
             self._headers[name] = replace(known.ttl, since_ms=since)
         for former in former_names(state, known.ttl):
             table = self._find(former)
-            if isinstance(table, ValueTable | ListTable | MapTable) and walk(table, None, 1)[0]:
+            if isinstance(table, ValueTable | ListTable | MapTable) and not is_empty(table):
                 if table.kind != known.table.kind:
                     raise StateError(
                         f"Operator {self._owner} has a {known.table.kind} state {state!r}, but its checkpoint holds a"

@@ -753,6 +753,24 @@ def test_stamps_of_another_clock_are_replaced(describe: Any, write: Any, read: A
         assert read(after.get(describe(), plain().use_event_time())) == seen
 
 
+def test_what_was_emptied_before_does_not_hide_what_is_there() -> None:
+    before = Process()
+    state = before.get(MapStateDescriptor("s"))
+    for key in range(50):
+        before.state.current.key = key
+        state.put("m", key)
+    before.save()
+    for key in range(49):
+        before.state.current.key = key
+        state.remove("m")  # the last item, but the map was not cleared
+    before.save()
+    before.at(0)
+    for process in (before.successor(), Process(before.storage, before.chain)):
+        process.at(0)
+        process.state.current.key = 49
+        assert process.get(MapStateDescriptor("s"), plain()).get("m") == 49
+
+
 def test_a_failed_epoch_converts_again() -> None:
     before = Process()
     before.at(0)

@@ -16,6 +16,7 @@ from flott.runtime.state.timelines import TimelineTable
 from tests.unit.runtime.state.keyed_workers import MAX_PARALLELISM, Folder, MemoryStorage, group_of, runs
 
 KEYS = ["a", "b", 3, None]
+RENEWAL = (object(), 0)  #: as the first step of an epoch: all records are converted
 
 
 class Model:
@@ -30,7 +31,10 @@ class Model:
         """What to do with a table in one epoch: additions of numbered records, and trims (``...`` for the key)."""
         todo: list[Callable[[TimelineTable], None]] = []
         for key, offset in epoch:
-            if key is ...:
+            if key is RENEWAL[0]:
+                self.records = [(key, timestamp, value + 1000) for key, timestamp, value in self.records]
+                todo.append(renew)
+            elif key is ...:
                 self.horizon += offset
                 self.records = [record for record in self.records if record[1] >= self.horizon]
                 todo.append(lambda table, horizon=self.horizon: table.trim(horizon))  # type: ignore[misc]
@@ -46,6 +50,12 @@ class Model:
         for key, timestamp, value in sorted(self.records, key=lambda record: record[1]):
             found.setdefault(key, []).append((timestamp, value))
         return found
+
+
+def renew(table: TimelineTable) -> None:
+    for _, values in table.entries.values():
+        values[:] = [value + 1000 for value in values]
+    table.renew()
 
 
 def view(table: TimelineTable) -> dict[Any, list[tuple[int, int]]]:
@@ -68,7 +78,10 @@ def trims_well(table: TimelineTable, model: Model) -> bool:
 
 
 steps = st.tuples(st.sampled_from([*KEYS, ...]), st.integers(0, 6))
-epochs_of_steps = st.lists(st.lists(steps, max_size=8), min_size=1, max_size=6)
+epoch_steps = st.builds(
+    lambda renews, others: [*([RENEWAL] if renews else []), *others], st.booleans(), st.lists(steps, max_size=8)
+)
+epochs_of_steps = st.lists(epoch_steps, min_size=1, max_size=6)
 
 
 @settings(max_examples=300, deadline=None)
@@ -136,7 +149,7 @@ def test_a_dump_rebuilds_the_table_and_later_deltas_fit_both(before: list[list[A
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.lists(steps, max_size=8), runs), min_size=1, max_size=8), st.data())
+@given(st.lists(st.tuples(epoch_steps, runs), min_size=1, max_size=8), st.data())
 def test_state_files_restore_it_in_any_worker_however_they_were_folded(history: list[Any], data: st.DataObject) -> None:
     storage, model = MemoryStorage(), Model()
     chain: Chain = ()
@@ -207,6 +220,19 @@ def test_merging_drops_records_that_were_trimmed_later() -> None:
         table.trim(number * 10 - 15)
         deltas.append(table.drain(one_group)[0])
     assert TimelineTable.merge(deltas) == [0, [(9, ["k"], [80], [8]), (10, ["k"], [90], [9])], 75, ["k"]]
+
+
+def test_what_is_renewed_replaces_what_was_saved_before() -> None:
+    table = TimelineTable()
+    table.add(["k", "gone", "k"], [1, 2, 3], ["old", "old", "old"])
+    before = table.drain(one_group)[0]
+    for _, values in table.entries.values():
+        values[:] = ["new"] * len(values)
+    table.renew()
+    table.trim(3)
+    renewed = table.drain(one_group)[0]
+    assert renewed == [0, [(-2, ["k"], [3], ["new"])], 3, ["k", "gone"]]
+    assert TimelineTable.merge([before, renewed]) == renewed  # of what was there before nothing is left
 
 
 class Watched(dict[Any, Any]):
