@@ -339,11 +339,12 @@ def test_windows_and_timers_are_transformed(tmp_path: Path) -> None:
     assert later.operator("ledger").keyed("_event-time-timers").get("alice") == [2001, 3001, 4001]
 
 
+@pytest.mark.parametrize("declared", [None, Types.TUPLE([Types.STRING(), Types.STRING(), Types.LONG()])])
 @pytest.mark.parametrize("general", [False, True])
-def test_open_windows_fire_with_what_they_were_transformed_to(tmp_path: Path, general: bool) -> None:
+def test_open_windows_fire_with_what_they_were_transformed_to(tmp_path: Path, general: bool, declared: Any) -> None:
     def program(env: StreamExecutionEnvironment, script: list[Any], found: list[Any]) -> None:
         source = env.from_source(ScriptedSource(script), stamped(lambda order: order[2] * 1000), "orders")
-        windows = source.key_by(lambda order: order[0], Types.STRING()).window(
+        windows = source.map(lambda order: order, declared).key_by(lambda order: order[0], Types.STRING()).window(
             EventTimeSessionWindows.with_gap(Time.seconds(2))
         )
         if general:
@@ -359,6 +360,10 @@ def test_open_windows_fire_with_what_they_were_transformed_to(tmp_path: Path, ge
         assert window == TimeWindow(order[2] * 1000, order[2] * 1000 + 2000)
         return DROP if key == "bob" else (*order[:2], order[2] + 1000)
 
+    if declared is not None:
+        editor = flott.state.edit(before).transform("windows", held.name, lambda key, window, order: order[:2])
+        with pytest.raises(StateError, match=r"expected the declared type tuple\(string, string, long\)"):
+            editor.write(tmp_path / "refused")
     flott.state.edit(before).transform("windows", held.name, add).write(tmp_path / "edited")
     env, found = in_process(3, execution__state_recovery__path=str(tmp_path / "edited")), []
     program(env, ORDERS, found)

@@ -23,6 +23,7 @@ from flott.datastream import (
 from flott.datastream.functions import BroadcastProcessFunction, CheckpointedFunction, MapFunction, ProcessJoinFunction
 from flott.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from flott.datastream.window import (
+    CountEvictor,
     CountTrigger,
     EventTimeSessionWindows,
     TimeWindow,
@@ -389,6 +390,95 @@ def test_pickled_records_whose_class_is_missing_are_refused_by_state_and_class(
 def test_pickled_records_whose_class_is_there_are_recognised(tmp_path: Path, shop: Any) -> None:
     found = snapshot_of(accounts(shop, False), tmp_path / "job")
     assert rows(found, "accounts", "account")[0] == {"key": "alice", "user": "alice", "total": 9, "tags": ["apple"]}
+
+
+def as_account(shop: Any) -> Any:
+    return lambda order: shop.Account(order[0], order[2], [order[1]])
+
+
+def together(one: Any, other: Any) -> Any:
+    return type(one)(one.user, one.total + other.total, one.tags + other.tags)
+
+
+FOUR_SECONDS, TWO_SECONDS_APART = (
+    TumblingEventTimeWindows.of(Time.seconds(4)),
+    EventTimeSessionWindows.with_gap(Time.seconds(2)),
+)
+
+FIRST, OTHERS = Row(user="alice", total=3, tags=["apple"]), Row(user="alice", total=2, tags=["apple"])
+BOTH = Row(user="alice", total=5, tags=["apple", "apple"])
+CHERRY = Row(user="alice", total=4, tags=["cherry"])
+
+#: What is done with a keyed stream of accounts, its state, and what is in there for alice between 0 and 4000.
+KEPT: dict[str, tuple[Any, str, Any]] = {
+    "windows of a fold": (lambda keyed: keyed.window(FOUR_SECONDS).reduce(together), "_window-panes", BOTH),
+    "windows of elements": (
+        lambda keyed: keyed.window(FOUR_SECONDS).process(Whole()),
+        "_window-element-panes",
+        [FIRST, OTHERS],
+    ),
+    "late windows of a fold": (
+        lambda keyed: keyed.window(FOUR_SECONDS).allowed_lateness(1).reduce(together),
+        "_window-contents",
+        BOTH,
+    ),
+    "late windows of elements": (
+        lambda keyed: keyed.window(FOUR_SECONDS).allowed_lateness(1).process(Whole()),
+        "_window-elements",
+        [FIRST, OTHERS],
+    ),
+    "windows with an evictor": (
+        lambda keyed: keyed.window(FOUR_SECONDS).evictor(CountEvictor.of(9)).process(Whole()),
+        "_window-timestamped-elements",
+        [(FIRST, 3000), (OTHERS, 2000)],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_windows_of_declared_records_are_read_without_their_class(
+    kind: str, tmp_path: Path, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply, name, expected = KEPT[kind]
+
+    def program(env: StreamExecutionEnvironment) -> None:
+        keyed = orders(env).map(as_account(shop), shop.Account).key_by(lambda account: account.user, Types.STRING())
+        apply(keyed).uid("windows").print()
+
+    found = snapshot_of(program, tmp_path / "job")
+    forget_shop(monkeypatch)
+    state = found.operator("windows").keyed(name)
+    assert state.get("alice", window=(0, 4000)) == expected
+    assert "dataclass Account(user: string" in (state.value_type or "")
+    (first, *_) = rows(found, "windows", name)
+    fields = ["value"] if "evictor" in kind else ["user", "total", "tags"]
+    assert list(first)[-len(fields) :] == fields
+
+
+def test_sessions_sums_and_waiting_records_are_read_without_their_class(
+    tmp_path: Path, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program(env: StreamExecutionEnvironment) -> None:
+        keyed = orders(env).map(as_account(shop), shop.Account).key_by(lambda account: account.user, Types.STRING())
+        keyed.window(TWO_SECONDS_APART).reduce(together).uid("sessions").print()
+        keyed.reduce(together).uid("sums").print()
+        keyed.interval_join(keyed).between(Time.seconds(-1), Time.seconds(1)).process(Pairs()).uid("join").print()
+
+    found = snapshot_of(program, tmp_path / "job")
+    forget_shop(monkeypatch)
+    everything = Row(user="alice", total=9, tags=["apple", "cherry", "apple"])
+    sessions = found.operator("sessions").keyed("_sessions")
+    assert sessions.get("alice") == {TimeWindow(2000, 6000): everything}
+    assert (sessions.value_type or "").startswith("dataclass Account(")
+    assert {
+        "key": "bob", "window_start": 5000, "window_end": 7000, "namespace": None,
+        "user": "bob", "total": 5, "tags": ["bread"],
+    } in rows(found, "sessions", "_sessions")  # fmt: skip
+    assert found.operator("sums").keyed("_reduce").get("alice") == everything
+    waiting = found.operator("join").keyed("_interval-join-right")
+    assert waiting.get("alice") == [(2000, OTHERS), (3000, FIRST), (4000, CHERRY)]
+    (row,) = [row for row in rows(found, "join", waiting.name) if row["key"] == "bob"]
+    assert row == {"key": "bob", "timestamp": 5000, "user": "bob", "total": 5, "tags": ["bread"]}
 
 
 def keeping(values: list[tuple[str, Any]]) -> Any:

@@ -1,7 +1,7 @@
 """Key -> key group -> subtask: arithmetic only. The formulas are Flink's, the hash is ours.
 
-The hash of a key is a checksum of its canonical encoding, never Python's ``hash``, which is salted for strings. It is
-the same on every machine, in every version, for ever: state on disk is cut by it.
+The hash of a key is a mixed checksum of its canonical encoding, never Python's ``hash``, which is salted for strings.
+It is the same on every machine, in every version, for ever: state on disk is cut by it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,19 @@ REMEMBERED_KEYS = 200_000
 
 def key_group_of(key: Any, max_parallelism: int) -> KeyGroup:
     """The key group of a key."""
-    return KeyGroup(crc32(encode_key(key)) % max_parallelism)
+    return group_of_bytes(encode_key(key), max_parallelism)
+
+
+def group_of_bytes(encoded: bytes, max_parallelism: int) -> KeyGroup:
+    """The key group of a key, given its canonical bytes."""
+    return KeyGroup(_mixed(crc32(encoded)) % max_parallelism)
+
+
+def _mixed(checksum: int) -> int:
+    """A checksum with all its bits stirred: those of short keys differ in few, and neighbours would share a subtask."""
+    checksum = (checksum ^ (checksum >> 16)) * 0x21F0AAAD & 0xFFFFFFFF
+    checksum = (checksum ^ (checksum >> 15)) * 0x735A2D97 & 0xFFFFFFFF
+    return checksum ^ (checksum >> 15)
 
 
 def subtask_of(group: int, max_parallelism: int, parallelism: int) -> int:

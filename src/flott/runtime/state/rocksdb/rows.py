@@ -13,9 +13,9 @@ import pickle
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
-from zlib import crc32
 
 from flott.runtime.state.encoding import encode_key
+from flott.runtime.state.key_groups import group_of_bytes
 
 #: entry -> its key group (2 bytes), then its encoded key, and namespace.
 EntryBytes = Callable[[Any], bytes]
@@ -34,12 +34,12 @@ def entry_bytes(namespaced: bool, max_parallelism: int) -> EntryBytes:
 
     def of_key(entry: Any) -> bytes:
         encoded = encode_key(entry)
-        return (crc32(encoded) % max_parallelism).to_bytes(2, "big") + encoded
+        return group_of_bytes(encoded, max_parallelism).to_bytes(2, "big") + encoded
 
     def of_pair(entry: Any) -> bytes:
         key, namespace = entry
         encoded = encode_key(key)
-        group = (crc32(encoded) % max_parallelism).to_bytes(2, "big")
+        group = group_of_bytes(encoded, max_parallelism).to_bytes(2, "big")
         return group + len(encoded).to_bytes(4, "big") + encoded + encode_key(namespace)
 
     return of_pair if namespaced else of_key
