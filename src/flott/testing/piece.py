@@ -13,7 +13,7 @@ import io
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -48,12 +48,16 @@ from flott.runtime.epoch.topology import lay_out
 from flott.runtime.epoch.wire import Row, decode_records, encode_records
 from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operator, RecordFailure
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
+from flott.runtime.state.folding import FoldOrder, fold
+from flott.runtime.state.key_groups import groups_of
 from flott.runtime.storage import LocalStorage
 from flott.testing.harness import in_process
 
 R = TypeVar("R")
 
 JOB = "operator-harness"
+#: A chain of more state files is folded.
+LONGEST_CHAIN = 16
 
 
 @dataclass(frozen=True)
@@ -220,7 +224,10 @@ class Piece:
         for subtask in self.all_subtasks():
             for ident, report in self._in(subtask, subtask.save, JOB).items():
                 reports.setdefault(ident, []).append(report)
-        self._snapshots = {ident: snapshot_of(self.graph.operators[ident], found) for ident, found in reports.items()}
+        self._snapshots = {
+            ident: self._folded(ident, snapshot_of(self.graph.operators[ident], found))
+            for ident, found in reports.items()
+        }
         added = [report.accumulators for found in reports.values() for report in found if report.accumulators]
         self.accumulators = add_up(self.accumulators, added)
         self._resuming = False
@@ -233,6 +240,17 @@ class Piece:
             heard = [times[edge.source_operator] for sender, times in senders if _tells(sender, edge, subtask.index)]
             inputs.append(combine(heard))
         return self._in(subtask, subtask.advance, combine(inputs))
+
+    def _folded(self, ident: OperatorId, snapshot: OperatorSnapshot) -> OperatorSnapshot:
+        """The snapshot with long chains of files made short, so that memory does not grow with the epochs."""
+        subtasks = list(snapshot.subtasks)
+        for index, subtask in enumerate(subtasks):
+            if len(subtask.chain or ()) > LONGEST_CHAIN:
+                groups = groups_of(index, snapshot.max_parallelism, snapshot.parallelism)
+                target = f"state/{ident[:16]}-{index}-{self.epoch}-folded"
+                order = FoldOrder(subtask.chain or (), (groups.start, groups.stop), target, whole=True)
+                subtasks[index] = replace(subtask, chain=(fold(order, self.storage),))
+        return replace(snapshot, subtasks=tuple(subtasks))
 
     def manifest(self) -> Manifest:
         """The last epoch's end as a checkpoint."""

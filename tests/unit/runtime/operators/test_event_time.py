@@ -276,7 +276,7 @@ def test_every_split_has_a_generator_of_its_own(tmp_path: Path) -> None:
     assert met == {10: NEVER, 1: NEVER, 11: NEVER, 5: NEVER, 6: 5}
 
 
-def test_a_generator_after_a_change_of_parallelism_starts_anew_but_event_time_does_not_go_back(tmp_path: Path) -> None:
+def test_after_a_change_of_parallelism_every_generator_goes_on_where_the_slowest_was(tmp_path: Path) -> None:
     strategy = WatermarkStrategy.for_generator(Periodic).with_timestamp_assigner(lambda item, _: item[1])
     ledger, source = Ledger(uuid4().hex), ScriptedSource(ONE_BY_ONE)
     for parallelism, crash_at in ((1, 4), (2, 99)):
@@ -291,7 +291,7 @@ def test_a_generator_after_a_change_of_parallelism_starts_anew_but_event_time_do
 
         assert live(env, tmp_path, on_step=die).failure is None
     met = [record[2] for record in ledger.records if record[0] != "timer"]
-    assert met == [NEVER, 10, 20, 30, 40, 40, 40]
+    assert met == [NEVER, 10, 20, 30, 40, 40, 50]
 
 
 # --- timers ----------------------------------------------------------------------------------------------------------

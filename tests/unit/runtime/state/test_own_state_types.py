@@ -192,6 +192,19 @@ def test_values_are_converted_before_the_first_record_and_stay_so(life: Life) ->
     assert life.types(life.fold(chain)) == ["row"]
 
 
+@needs_rocksdb
+@pytest.mark.parametrize("table", [pane_table, value_table])
+def test_more_values_than_fit_into_memory_are_converted_once(table: Any, tmp_path: Path) -> None:
+    life = Life(in_rocksdb, table, tmp_path)
+    many = {f"key {number}": Row(item="x" * 50, count=number) for number in range(6000)}
+    chain, _ = life.epoch(ROWS, (), many)
+    chain, before = life.epoch(WIDER_ROWS, chain, {"one more": Row(count=1.0, item="new", gift=True)})
+    expected = {key: Row(count=float(row.count), item=row.item, gift=None) for key, row in many.items()}
+    assert before == expected
+    expected["one more"] = Row(count=1.0, item="new", gift=True)
+    assert life.epoch(WIDER_ROWS, chain)[1] == life.epoch(WIDER_ROWS, chain[-1:])[1] == expected
+
+
 def test_an_epoch_that_fails_after_the_conversion_converts_again(life: Life) -> None:
     chain, _ = life.epoch(ROWS, (), HELD)
     state = life.backend(range(GROUPS), life.folder / "database")
@@ -245,7 +258,7 @@ def test_a_type_that_is_declared_later_is_held_against_what_is_there(life: Life)
     chain, _ = life.epoch(None, (), HELD)
     assert life.epoch(ROWS, chain)[1] == HELD
     chain, _ = life.epoch(None, chain, {"key 9": "text"})
-    with pytest.raises(StateMigrationError, match="because of key .*key 9"):
+    with pytest.raises(StateMigrationError, match=r"because of key .*key 9"):
         life.epoch(ROWS, chain)
 
 
