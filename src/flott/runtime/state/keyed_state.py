@@ -302,7 +302,7 @@ class KeyedState:
 
     def _conform(self, name: str, delta: Delta) -> None:
         types = self.schemas.types(name)
-        if types is None or False or (types.value is None and types.map_key is None):
+        if types is None or types.own is not None or (types.value is None and types.map_key is None):
             return
         stamped = self.lifetimes.is_stamped(name)
         try:

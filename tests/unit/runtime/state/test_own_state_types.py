@@ -185,8 +185,9 @@ def test_values_are_converted_before_the_first_record_and_stay_so(life: Life) ->
     assert before == CONVERTED
     assert all(type(row.count) is float and row._fields == ("count", "item", "gift") for _, row in life.held)
     new = {"key 3": Row(count=1.0, item="new", gift=True)}
+    count = len(life.held)
     chain, before = life.epoch(WIDER_ROWS, chain, new)
-    assert before == CONVERTED
+    assert (before, len(life.held)) == (CONVERTED, count)
     for one in (chain, life.fold(chain), (*first, *life.fold(chain[len(first) :], whole=False))):
         assert life.epoch(WIDER_ROWS, one)[1] == CONVERTED | new
     assert life.types(life.fold(chain)) == ["row"]
