@@ -182,7 +182,7 @@ def test_a_file_with_parts_missing_or_of_another_type_raises_no_other_error(enco
 @pytest.mark.parametrize("data", [b"", b"5", b"[]", b'"x"', b"null", b"{}", b"{", b"\xff\xfe", b"PK\x03\x04"])
 def test_something_else_than_a_manifest_is_refused(data):
     for decode in (decode_manifest, decode_input):
-        with pytest.raises(CorruptStateError, match="x/_metadata is not a Flott (snapshot|plan) or is damaged"):
+        with pytest.raises(CorruptStateError, match=r"x/_metadata is not a Flott (snapshot|plan) or is damaged"):
             decode(data, "x/_metadata")
 
 

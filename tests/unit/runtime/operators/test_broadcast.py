@@ -247,7 +247,7 @@ class Everything(KeyedBroadcastProcessFunction[int, int, str, Any]):
             state.clear()
 
         ctx.apply_to_keyed_state(descriptor, show)
-        yield value, tuple(shown)
+        yield value, tuple(sorted(shown, key=lambda pair: pair[0]))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
