@@ -48,7 +48,7 @@ def measure(request: command.Request) -> dict[str, object]:
     session_seconds = flott_totals.check(request)
     stream = state.Stream.of(request.workload, SPARE_EPOCHS, request.cores, request.shrink)
     savepoint = _savepoint(request, stream)
-    files = sorted(savepoint.glob("*.state"))
+    files = sorted(path for path in savepoint.rglob("*") if path.is_file() and path.name != "_metadata")
     starts = []
     _start(request, stream, None)  # not counted
     for _ in range(2 * request.repeats - 1):  # a start is short, and its time varies

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 from flott.common.typeinfo import TypeInformation
@@ -22,7 +23,7 @@ from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.report import OperatorReport
-from flott.runtime.epoch.wire import Row, decode_records, encode_records
+from flott.runtime.epoch.wire import Origin, Row, decode_records, encode_records
 from flott.runtime.operators.build import build_operator
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
@@ -50,6 +51,10 @@ def _blaming(operator: ChainedOperator, activity: str) -> Iterator[None]:
 def _common_type(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
     """The one type that is declared for the keys of all inputs."""
     return types[0] if types and all(declared == types[0] for declared in types) else None
+
+
+#: Values, timestamps, and where they come from.
+Batch = tuple[list[Any], list[int] | None, Origin]
 
 
 class Traffic:
@@ -197,7 +202,7 @@ class Subtask:
 
     def _paging(self, index: int, input_index: int, state: KeyedState, take: Emit) -> Emit:
         """State that is on disk wants to know of a batch before it comes, and when it is done."""
-        keyed = KeyedInput.of(self.operators[index].context, input_index)
+        keyed = KeyedInput.of(self.operators[index].context, input_index) if index > 0 else None
 
         def paged(values: list[Any], timestamps: list[int] | None) -> None:
             if keyed is not None:
@@ -207,6 +212,18 @@ class Subtask:
             state.make_room()
 
         return paged
+
+    def announced(self, input_index: int, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Batches for the head, as they are; but state that is on disk hears of several of them at once, before they
+        come: the more keys are fetched together, the less each costs."""
+        state, keyed = self._states[0], KeyedInput.of(self.operators[0].context, input_index)
+        if state is None or not state.pages or keyed is None:
+            yield from batches
+            return
+        while ahead := list(islice(batches, max(1, state.foresight // self.image.settings.buffer_records))):
+            with suppress(Exception):
+                state.prefetch(keyed.select(value) for values, _, _ in ahead for value in values)
+            yield from ahead
 
     def _counting_out(self, index: int, consumers: Sequence[Emit]) -> Emit:
         traffic = self._traffic[index]

@@ -303,7 +303,7 @@ class _Run:
 
     def _feed_edge(self, task: StageTask, subtask: Subtask, gate: InputGate, edge: JobEdge) -> Iterator[Addressed]:
         take = subtask.input(edge.input_index)
-        for values, timestamps, origin in gate.batches(edge.index, subtask.index):
+        for values, timestamps, origin in subtask.announced(edge.input_index, gate.batches(edge.index, subtask.index)):
             subtask.scope.origin = origin
             take(values, timestamps)
             if task.outbox:

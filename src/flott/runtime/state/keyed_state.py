@@ -158,6 +158,8 @@ class KeyedState:
     _kinds_in_memory = KINDS
     #: Whether state comes from the disk piece by piece: then a batch is announced, and afterwards room is made.
     pages = False
+    #: How many keys it is good to hear of at once; more would not fit into memory.
+    foresight = 0
 
     def is_paged(self, table: Table) -> bool:
         """Whether a table forgets what it does not know to be changed."""

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 _PAGED = frozenset({ValueTable.kind, ListTable.kind, MapTable.kind, TimerTable.kind, PaneTable.kind})
 
 
+#: What a key that is announced may take in memory.
+_KEY_BYTES = 1024
+
+
 class RocksKeyedState(KeyedState):
     """The tables of one operator subtask over a database in ``folder``."""
 
@@ -57,6 +61,7 @@ class RocksKeyedState(KeyedState):
         self._max_parallelism = max_parallelism
         self._store = RowStore(folder, budget)
         self._entry_count = 0
+        self.foresight = max(budget.objects // _KEY_BYTES, 1)
         self._names: dict[bytes, str] = {}
 
     # --- tables ------------------------------------------------------------------------------------------------------
