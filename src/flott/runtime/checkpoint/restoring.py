@@ -27,6 +27,7 @@ from flott.runtime.checkpoint.savepoint import located
 from flott.runtime.checkpoint.savepoint_files import discard_checkpoint, dispose_savepoint
 from flott.runtime.checkpoint.store import CheckpointStore, open_checkpoint
 from flott.runtime.state.chains import StateFile
+from flott.runtime.state.files import open_state_file
 from flott.runtime.state.operator_shares import OperatorStateFile
 from flott.runtime.storage import LocalStorage
 
@@ -107,6 +108,8 @@ def _copied(manifest: Manifest, storage: LocalStorage) -> Manifest:
     if total >= LARGE_BYTES:
         log.info("Copying %d state files, %.1f GB, into %s.", len(names), total / 1e9, storage.root)
     for source, name in names.items():
+        with open_state_file(storage, source) as original:
+            original.verify()  # whoever finds the damage in a copy would not know which file to look at
         storage.copy(source, name)
         done += Path(source).stat().st_size
         if done - announced >= LARGE_BYTES:

@@ -152,6 +152,11 @@ class StateFileReader:
             if group in groups:
                 yield group, self.block(group, kinds=kinds)
 
+    def verify(self) -> None:
+        """Hold every block against its checksum."""
+        for group in self._index:
+            self._raw(group)
+
     def _sections(self, group: int) -> Iterator[tuple[str, TableHeader, bytes]]:
         raw = self._raw(group)
         position = 0
