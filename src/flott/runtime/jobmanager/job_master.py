@@ -233,8 +233,8 @@ class JobMaster:
         self._move(JobStatus.FAILED, str(self.failure))
 
     def _close(self) -> None:
+        self._watchdog.close()  # first: it cannot fail, and its thread would outlive a job that fails to end well
         self.savepoints.close(f"The job ended ({self.history.status.name}) before the savepoint could be taken.")
-        self._watchdog.close()
         self.deployment.job_ended(EpochFailure(f"Job {self.graph.name!r} ended before another epoch was complete."))
         self._input.close()
         self._commits.close()
