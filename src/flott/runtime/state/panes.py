@@ -80,7 +80,7 @@ class PaneTable:
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas: dict[int, Delta] = {}
         for pane, keys in self._gone.items():
-            for group, chosen in _by_group(keys, group_of).items():
+            for group, chosen in keys_by_group(keys, group_of).items():
                 deltas.setdefault(group, [[], []])[1].append((pane, chosen))
         for pane, marks in self.changed.items():
             self._put(pane, marks, group_of, deltas)
@@ -98,7 +98,7 @@ class PaneTable:
     def _put(self, pane: Pane, marks: Marks, group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
         """Add the values of marked keys to the deltas."""
         held = self.panes[pane]
-        for group, chosen in _by_group(marks, group_of).items():
+        for group, chosen in keys_by_group(marks, group_of).items():
             deltas.setdefault(group, [[], []])[0].append((pane, chosen, [held[key] for key in chosen]))
 
     def apply(self, delta: Delta) -> None:
@@ -163,7 +163,7 @@ class ListPaneTable(PaneTable):
 
     def _put(self, pane: Pane, marks: Marks, group_of: Callable[[Any], int], deltas: dict[int, Delta]) -> None:
         held = self.panes[pane]
-        for group, chosen in _by_group(marks, group_of).items():
+        for group, chosen in keys_by_group(marks, group_of).items():
             tails = [(marks[key], held[key][marks[key] :]) for key in chosen]
             deltas.setdefault(group, [[], []])[0].append((pane, chosen, tails))
 
@@ -198,7 +198,8 @@ class ListPaneTable(PaneTable):
         ]
 
 
-def _by_group(keys: Iterable[Any], group_of: Callable[[Any], int]) -> dict[int, list[Any]]:
+def keys_by_group(keys: Iterable[Any], group_of: Callable[[Any], int]) -> dict[int, list[Any]]:
+    """Keys by their key group, in each as they came."""
     found: dict[int, list[Any]] = {}
     for key in keys:
         group = group_of(key)

@@ -169,7 +169,8 @@ class ListTable:
     def unite(self, into: Any, others: Iterable[Any]) -> None:
         """Append the lists of some entries, which are deleted, to that of another."""
         for other in others:
-            if (moved := self.entries.get(other)) is not None:
+            if (held := self.entries.get(other)) is not None:
+                moved = list(held)  # before it is emptied: it may be read from elsewhere as it is asked for
                 self.replace(other, None)
                 self.append(into, moved)
 

@@ -19,11 +19,14 @@ from flott.runtime.state.handles import CurrentKey, TableListState, TableMapStat
 from flott.runtime.state.keyed_state import UNSAVED, KeyedState
 from flott.runtime.state.panes import PaneTable
 from flott.runtime.state.rocksdb.handles import PagedListState, PagedMapState
+from flott.runtime.state.rocksdb.lists import PagedListTable
+from flott.runtime.state.rocksdb.maps import PagedMapTable
 from flott.runtime.state.rocksdb.panes import PagedPaneTable
 from flott.runtime.state.rocksdb.rows import table_bytes
 from flott.runtime.state.rocksdb.store import Budget, RowStore
-from flott.runtime.state.rocksdb.tables import PagedListTable, PagedMapTable, PagedTable, PagedValueTable
+from flott.runtime.state.rocksdb.table import PagedTable
 from flott.runtime.state.rocksdb.timers import PagedTimerTable
+from flott.runtime.state.rocksdb.values import PagedValueTable
 from flott.runtime.state.table_kinds import KINDS
 from flott.runtime.state.tables import Delta, ListTable, MapTable, Table, ValueTable
 from flott.runtime.state.timers import TimerTable
@@ -123,7 +126,7 @@ class RocksKeyedState(KeyedState):
     def _catch_up(self, chain: Chain, storage: LocalStorage) -> None:
         """Apply what the database has missed."""
         missing = missing_files(chain, self._store.version)
-        if missing is None or (missing == chain and chain and self._store.version is not None):
+        if missing is None:
             self._store.wipe()
             missing = chain
         if not missing:

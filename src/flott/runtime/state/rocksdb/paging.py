@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from flott.runtime.state.rocksdb.rows import loads
+from flott.runtime.state.rocksdb.rows import EntryBytes, loads
 from flott.runtime.state.rocksdb.store import COMMITTED, PENDING, RowStore
 
 _ABSENT = object()
 
-#: What an object costs in memory: so much, and its pickled size so many times.
-_OBJECT_BYTES, _OBJECT_FACTOR = 300, 3
+#: What a map or a list that is open takes in memory, without what is in it.
+CONTAINER_BYTES = 1024
 #: So many items are looked at to estimate the size of all.
-_SAMPLE = 8
+SAMPLE = 8
 
 
 class PagedItems(dict[Any, Any]):
@@ -177,8 +177,25 @@ class PagedItems(dict[Any, Any]):
 
     def sample(self) -> list[int]:
         """What some of its items, those that came last, take in memory each."""
-        newest = islice(reversed(dict.items(self)), _SAMPLE)
-        return [_OBJECT_BYTES + _OBJECT_FACTOR * len(pickle.dumps(pair, 5)) for pair in newest]
+        return [object_bytes(pair) for pair in islice(reversed(dict.items(self)), SAMPLE)]
+
+
+class KeyedItems(PagedItems):
+    """Items that are the entries of a table, or of a part of it: named by their key, and namespace."""
+
+    __slots__ = ("_entry_bytes",)
+
+    def __init__(self, store: RowStore, prefix: bytes, changed: dict[Any, Any], name: EntryBytes):
+        super().__init__(store, prefix, changed)
+        self._entry_bytes = name
+
+    def row(self, item: Any) -> bytes:
+        return self._prefix + self._entry_bytes(item)
+
+
+def object_bytes(value: Any) -> int:
+    """About what an object takes in memory: so much, and its pickled size some times."""
+    return 300 + 3 * len(pickle.dumps(value, 5))
 
 
 def merged(

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from flott.runtime.state.encoding import encode_key
-from flott.runtime.state.panes import Marks, Pane, PaneEntry, PaneTable
-from flott.runtime.state.rocksdb.paging import PagedItems
-from flott.runtime.state.rocksdb.rows import EntryBytes, entry_bytes, lengthy, loads, table_bytes
+from flott.runtime.state.panes import Marks, Pane, PaneEntry, PaneTable, keys_by_group
+from flott.runtime.state.rocksdb.paging import KeyedItems
+from flott.runtime.state.rocksdb.rows import entry_bytes, lengthy, loads, table_bytes
 from flott.runtime.state.rocksdb.store import COMMITTED, PENDING, RowStore
 from flott.runtime.state.rocksdb.weighing import Weighing
 from flott.runtime.state.tables import Delta
@@ -19,17 +19,10 @@ from flott.runtime.state.tables import Delta
 _PART = 8192
 
 
-class PagedPane(PagedItems):
+class PagedPane(KeyedItems):
     """The values of one pane by key."""
 
-    __slots__ = ("_entry_bytes",)
-
-    def __init__(self, store: RowStore, prefix: bytes, name: EntryBytes):
-        super().__init__(store, prefix, {})
-        self._entry_bytes = name
-
-    def row(self, item: Any) -> bytes:
-        return self._prefix + self._entry_bytes(item)
+    __slots__ = ()
 
     def is_deleted(self, item: Any) -> bool:
         return False  # keys go with their pane, never alone; and they are marked before they are looked at
@@ -58,7 +51,7 @@ class PagedPaneTable(PaneTable):
                 self.panes[pane] = held
 
     def _make(self, pane: Pane) -> PagedPane:
-        return PagedPane(self._store, self._items(pane), self._entry_bytes)
+        return PagedPane(self._store, self._items(pane), {}, self._entry_bytes)
 
     def _items(self, pane: Pane) -> bytes:
         return self._prefix + b"i" + lengthy(encode_key(pane))
@@ -87,7 +80,6 @@ class PagedPaneTable(PaneTable):
             yield part
         if self._store.put_aside:
             self._store.delete_all(PENDING + self._items(pane))
-            self._store.flush()
 
     def _saved_entries(self) -> Iterator[PaneEntry]:
         for pane in list(self.panes):
@@ -97,26 +89,14 @@ class PagedPaneTable(PaneTable):
 
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas: dict[int, Delta] = {}
-        for group, pane, keys in self._committed_keys(group_of):
-            deltas.setdefault(group, [[], []])[1].append((pane, keys))
-        for pane, held in self.panes.items():
-            assert isinstance(held, PagedPane)
-            chosen: dict[int, list[Any]] = {}
-            for key in held.changed:
-                chosen.setdefault(group_of(key), []).append(key)
-            for group, keys in chosen.items():
-                deltas.setdefault(group, [[], []])[0].append((pane, keys, [held[key] for key in keys]))
+        for pane in self._dropped:
+            committed = (loads(found)[0] for _, found in self._store.scan(COMMITTED + self._items(pane)))
+            for group, keys in keys_by_group(committed, group_of).items():
+                deltas.setdefault(group, [[], []])[1].append((pane, keys))
+        for pane in self.panes:
+            self._put(pane, self.open(pane)[1], group_of, deltas)
         self.empty()
         return deltas
-
-    def _committed_keys(self, group_of: Callable[[Any], int]) -> Iterator[tuple[int, Pane, list[Any]]]:
-        for pane in self._dropped:
-            chosen: dict[int, list[Any]] = {}
-            for _, found in self._store.scan(COMMITTED + self._items(pane)):
-                key = loads(found)[0]
-                chosen.setdefault(group_of(key), []).append(key)
-            for group, keys in chosen.items():
-                yield group, pane, keys
 
     def drain_group(self, group: int) -> Delta | None:
         """Of a key group: the keys of panes that are gone, and what was put aside of those that are open."""

@@ -20,7 +20,6 @@ from flott.runtime.state.key_groups import group_of_bytes
 #: entry -> its key group (2 bytes), then its encoded key, and namespace.
 EntryBytes = Callable[[Any], bytes]
 
-dumps = pickle.dumps
 loads = pickle.loads
 
 
@@ -48,8 +47,3 @@ def entry_bytes(namespaced: bool, max_parallelism: int) -> EntryBytes:
 def lengthy(encoded: bytes) -> bytes:
     """Bytes behind their length: no other begins with the same."""
     return len(encoded).to_bytes(4, "big") + encoded
-
-
-def group_of_row(row: bytes) -> int:
-    """The key group in a row's name."""
-    return int.from_bytes(row[5:7], "big")

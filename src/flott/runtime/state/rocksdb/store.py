@@ -155,10 +155,10 @@ class RowStore:
         self._batch.delete(row)
         self._flush_if_large()
 
-    def delete_all(self, prefix: bytes, start: bytes = b"") -> None:
-        """Delete all rows that begin so, from ``start`` on."""
-        self._batch.delete_range(start or prefix, _after(prefix))
-        self._flush_if_large()
+    def delete_all(self, prefix: bytes) -> None:
+        """Delete all rows that begin so, as a range, and let that be seen."""
+        self._batch.delete_range(prefix, _after(prefix))
+        self.flush()
 
     def flush(self) -> None:
         """Let what was written be found."""
@@ -226,8 +226,7 @@ class RowStore:
     def drop_pending(self) -> None:
         """Forget what an epoch has put aside."""
         if next(iter(self.scan(PENDING)), None) is not None:
-            self._batch.delete_range(PENDING, _after(PENDING))
-            self.flush()
+            self.delete_all(PENDING)
         self.put_aside = False
 
     def _flush_if_large(self) -> None:
