@@ -42,13 +42,16 @@ class PagedPaneTable(PaneTable):
         self._dropped: list[Pane] = []
 
     def refresh(self) -> None:
-        """The database has changed: find the panes it holds."""
+        """The database has changed: find the panes it holds, and forget the names of those that have ended."""
         self.empty()
-        for _, found in self._store.scan(COMMITTED + self._prefix + b"n"):
+        for row, found in self._store.scan(COMMITTED + self._prefix + b"n"):
             pane = loads(found)
             held = self._make(pane)
             if held.has_any():
                 self.panes[pane] = held
+            else:
+                self._store.delete(row)
+        self._store.flush()
 
     def _make(self, pane: Pane) -> PagedPane:
         return PagedPane(self._store, self._items(pane), {}, self._entry_bytes)

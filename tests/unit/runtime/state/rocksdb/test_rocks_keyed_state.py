@@ -283,3 +283,69 @@ def walked(table: Any, step: int) -> list[tuple[Any, Any]]:
         more, cursor = table.walk(cursor, step)
         found += more
     return found
+
+
+def test_the_last_epoch_on_a_host_is_taken_in_without_reading_its_file_whoever_ran_it(tmp_path, monkeypatch):
+    read: list[int] = []
+    monkeypatch.setattr(RocksKeyedState, "_apply", lambda self, reader, group: read.append(group))
+    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    workers = [rocks(tmp_path / "local" / "state") for _ in range(2)]
+    values = [TableValueState(worker.value_table("value"), worker.current) for worker in workers]
+    chain: Chain = ()
+    for epoch, place in enumerate([0, 1, 0, 0]):
+        worker, value = workers[place], values[place]
+        worker.bring_to(chain, storage)
+        worker.current.key = "a"
+        assert value.value() == (epoch or None)
+        value.update(epoch + 1)
+        chain = worker.save(chain, storage, f"state/{epoch}")
+    assert read == []
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:40])])
+def test_an_epoch_that_is_missing_or_torn_beside_the_database_is_read_from_its_file(tmp_path, damage):
+    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    copy = Copy(rocks(tmp_path / "local" / "state"))
+    copy.state.bring_to((), storage)
+    copy.do("set", "a", 7)
+    chain = copy.state.save((), storage, "state/1")
+    (staged,) = (tmp_path / "local").glob("*.sst")
+    damage(staged)
+    copy.state.bring_to(chain, storage)
+    copy.state.current.key = "a"
+    assert copy.value.value() == 7
+
+
+def test_what_an_epoch_that_failed_left_beside_the_database_is_never_taken_in(tmp_path):
+    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    copy = Copy(rocks(tmp_path / "local" / "state"))
+    copy.state.bring_to((), storage)
+    copy.do("set", "a", 7)
+    chain = copy.state.save((), storage, "state/1")
+    copy.state.bring_to(chain, storage)
+    copy.do("set", "a", 8)
+    copy.state.save(chain, storage, "state/failed")
+    copy.state.bring_to(chain, storage)
+    copy.do("set", "b", 9)
+    chain = copy.state.save(chain, storage, "state/2")
+    copy.state.bring_to(chain, storage)
+    copy.state.current.key = "a"
+    assert copy.value.value() == 7
+    assert not list((tmp_path / "local").glob("*.sst")), "what does not count is deleted"
+
+
+def test_panes_that_have_ended_leave_no_row(tmp_path):
+    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    copy = Copy(rocks(tmp_path / "local" / "state"))
+    chain: Chain = ()
+    for epoch in range(6):
+        copy.state.bring_to(chain, storage)
+        held, marks = copy.panes.open((epoch, epoch + 1))
+        held["a"], marks["a"] = epoch, 0
+        if epoch:
+            assert list(copy.panes.release((epoch - 1, epoch))) == [{"a": epoch - 1}]
+        chain = copy.state.save(chain, storage, f"state/{epoch}")
+    copy.state.bring_to(chain, storage)
+    assert list(copy.panes.panes) == [(5, 6)]
+    named = copy.state._store.scan(b"C" + copy.panes._prefix + b"n")
+    assert len(list(named)) == 1
