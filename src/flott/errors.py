@@ -17,9 +17,15 @@
     │   ├── StorageError         … because durable storage refused a read or a write
     │   └── EpochTimeoutError    … because it took longer than a checkpoint may
     ├── SavepointError           a savepoint could not be taken; the job goes on
-    └── JobError                 the job as a whole ended without finishing
-        ├── JobFailedError       the restart strategy gave up
-        └── JobCancelledError    somebody asked for it
+    ├── JobError                 the job as a whole ended without finishing
+    │   ├── JobFailedError       the restart strategy gave up
+    │   └── JobCancelledError    somebody asked for it
+    └── ClusterError             a JobManager refused, or could not do, what it was asked
+        ├── JobNotFoundError     it has no such job, or not any more
+        ├── JobEndedError        the job has ended, and with it what could be asked of it
+        ├── SubmissionError      a job was handed over in a form that cannot be run
+        ├── UnreachableError     nobody answers where the JobManager should be
+        └── LeadershipLostError  another JobManager has taken over: this one may change nothing any more
 
 A message says what was found, what was expected and what to do. This module imports nothing, so any room may use it.
 """
@@ -116,3 +122,27 @@ class JobFailedError(JobError):
 
 class JobCancelledError(JobError):
     """The job was cancelled."""
+
+
+class ClusterError(FlottError):
+    """A JobManager refused a request, or could not do what it was asked."""
+
+
+class JobNotFoundError(ClusterError):
+    """The JobManager has no such job, or has forgotten it."""
+
+
+class JobEndedError(ClusterError):
+    """The job has ended already."""
+
+
+class SubmissionError(ClusterError):
+    """A job was handed over in a form that cannot be run."""
+
+
+class UnreachableError(ClusterError):
+    """Nobody answers where the JobManager should be."""
+
+
+class LeadershipLostError(ClusterError):
+    """Another JobManager leads now. Whatever this one would still write or publish is refused."""

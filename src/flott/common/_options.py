@@ -12,6 +12,7 @@ import os
 import re
 from typing import Any, TypeVar
 
+from flott.common import _cluster_options
 from flott.common.config_options import ConfigOption, ConfigOptions
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
@@ -74,8 +75,11 @@ RUNTIME_MODE = (
     )
 )  # fmt: skip
 TARGET = (
-    _key("execution.target").enum_type(("spark", "in-process")).default_value("spark")
-    .with_description("Where epochs run: as Spark jobs, or inside this very process for tests and debugging.")
+    _key("execution.target").enum_type(("spark", "in-process", "remote")).default_value("spark")
+    .with_description(
+        "Where the job runs: here with its epochs as Spark jobs, inside this very process for tests and debugging, or"
+        " in the JobManager of a session (remote: rest.address, rest.port)."
+    )
 )  # fmt: skip
 
 # --------------------------------------------------------------------------------------- checkpoints, state, recovery
@@ -327,7 +331,9 @@ LOG_DIR = (
 )  # fmt: skip
 
 ALL_OPTIONS: tuple[ConfigOption[Any], ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, ConfigOption)
+    value
+    for value in [*globals().values(), *vars(_cluster_options).values()]
+    if isinstance(value, ConfigOption)
 )
 
 _OPTIONS_BY_KEY = {key: option for option in ALL_OPTIONS for key in option.spellings()}

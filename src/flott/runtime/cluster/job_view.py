@@ -1,0 +1,315 @@
+"""What is known of a job, as one value: made in the job's process, read by REST, the command line and reporters. Data.
+
+A view is replaced as a whole, never changed, so any thread may read the one it has. It is small (numbers of the last
+epochs, not of all) because a running job sends a new one a few times a second.
+
+Names and meanings are Flink's where it has the thing. Times are epoch milliseconds; ``NEVER`` is a time that has not
+come. A vertex is a chain of operators, an epoch is a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from flott.common.job_status import JobStatus
+from flott.common.watermark_strategy import MIN_WATERMARK
+
+NEVER = -1
+
+
+class TaskState(Enum):
+    """Flink's states of a subtask, and of a vertex as a whole."""
+
+    CREATED = "CREATED"
+    SCHEDULED = "SCHEDULED"
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELING = "CANCELING"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+    RECONCILING = "RECONCILING"
+    INITIALIZING = "INITIALIZING"
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """One operator of a chain."""
+
+    id: str  #: 32 hex digits
+    name: str
+    uid: str | None
+    kind: str  #: "Data Source", "Operator" or "Data Sink"
+    description: str
+    parallelism: int
+    source_line: str = ""  #: where the program made it
+
+
+@dataclass(frozen=True)
+class InputView:
+    """An edge into a vertex."""
+
+    source: str  #: the vertex it comes from
+    ship_strategy: str  #: FORWARD, HASH, REBALANCE, BROADCAST, ...
+    number: int  #: which input of the vertex's head
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Totals of a subtask since the job was started in this process: what Flink calls its IO metrics."""
+
+    records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    busy_ms: float = 0.0
+    idle_ms: float = 0.0
+
+    def plus(self, other: Traffic) -> Traffic:
+        """Both together."""
+        return Traffic(
+            self.records_in + other.records_in,
+            self.records_out + other.records_out,
+            self.bytes_in + other.bytes_in,
+            self.bytes_out + other.bytes_out,
+            self.busy_ms + other.busy_ms,
+            self.idle_ms + other.idle_ms,
+        )
+
+
+@dataclass(frozen=True)
+class SubtaskView:
+    """One subtask of a vertex."""
+
+    index: int
+    state: TaskState
+    attempt: int = 0
+    host: str = ""  #: where it ran last
+    task_manager: str = ""  #: the id of the executor it ran on last: "driver" in local mode
+    worker: int = 0  #: process id
+    start_ms: int = NEVER
+    end_ms: int = NEVER
+    timestamps: Mapping[TaskState, int] = field(default_factory=dict)
+    traffic: Traffic = field(default_factory=Traffic)
+    #: Shares of the recent past (about ten seconds): at work, waiting for input, each 0..1.
+    busy_ratio: float = 0.0
+    idle_ratio: float = 1.0
+    records_in_per_second: float = 0.0
+    records_out_per_second: float = 0.0
+    watermark: int = MIN_WATERMARK  #: at the end of the last epoch
+    state_bytes: int = 0
+    #: Metrics by operator: of the engine (numRecordsIn, numRecordsOut, numLateRecordsDropped, currentOutputWatermark,
+    #: ...) and the user's own. The key is the operator's name as Flink writes it in metric names.
+    metrics: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class VertexView:
+    """A chain of operators and its subtasks."""
+
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    state: TaskState
+    operators: tuple[OperatorView, ...]
+    inputs: tuple[InputView, ...]
+    subtasks: tuple[SubtaskView, ...]
+    slot_sharing_group: str = "0" * 32
+    start_ms: int = NEVER
+    end_ms: int = NEVER
+    has_event_time: bool = False  #: whether watermarks reach it
+
+    @property
+    def traffic(self) -> Traffic:
+        """Of all subtasks together."""
+        total = Traffic()
+        for subtask in self.subtasks:
+            total = total.plus(subtask.traffic)
+        return total
+
+
+@dataclass(frozen=True)
+class CheckpointTask:
+    """The part of one subtask in a checkpoint."""
+
+    vertex: str
+    subtask: int
+    state_bytes: int  #: all its state
+    written_bytes: int  #: what this checkpoint added
+    duration_ms: int
+
+
+@dataclass(frozen=True)
+class CheckpointView:
+    """One checkpoint (an epoch) or savepoint."""
+
+    id: int
+    status: str  #: IN_PROGRESS, COMPLETED or FAILED
+    triggered_ms: int
+    acknowledged_ms: int = NEVER
+    state_bytes: int = 0
+    written_bytes: int = 0
+    records: int = 0
+    path: str | None = None
+    savepoint_format: str | None = None  #: CANONICAL or NATIVE; None for a checkpoint
+    stops_the_job: bool = False
+    discarded: bool = False
+    failure: str | None = None
+    tasks: tuple[CheckpointTask, ...] = ()
+    #: Durations in ms by phase of the epoch: plan, schedule, run, ack, commit.
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def duration_ms(self) -> int:
+        """From the plan to the last acknowledgement."""
+        return max(0, self.acknowledged_ms - self.triggered_ms) if self.acknowledged_ms != NEVER else 0
+
+
+@dataclass(frozen=True)
+class RestoredView:
+    """What the job began with."""
+
+    id: int
+    restored_ms: int
+    is_savepoint: bool
+    path: str | None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a number was spread over the completed checkpoints of this run, as far as they are remembered."""
+
+    minimum: float = 0
+    maximum: float = 0
+    average: float = 0
+    p50: float = 0
+    p90: float = 0
+    p95: float = 0
+    p99: float = 0
+    p999: float = 0
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class CheckpointsView:
+    """The checkpoints of a job in numbers."""
+
+    completed: int = 0
+    failed: int = 0
+    in_progress: int = 0
+    restored_count: int = 0
+    history: tuple[CheckpointView, ...] = ()  #: the newest first, ten of them, savepoints among them
+    latest_completed: CheckpointView | None = None
+    latest_savepoint: CheckpointView | None = None
+    latest_failed: CheckpointView | None = None
+    restored: RestoredView | None = None
+    durations: Spread = field(default_factory=Spread)
+    state_bytes: Spread = field(default_factory=Spread)
+    written_bytes: Spread = field(default_factory=Spread)
+    records: Spread = field(default_factory=Spread)
+
+
+@dataclass(frozen=True)
+class FailureView:
+    """One failure of the job."""
+
+    name: str  #: the class of the exception
+    text: str  #: the whole card or stack trace
+    at_ms: int
+    task: str | None = None  #: the subtask, as "name (1/4)"; None if it was the job as a whole
+    endpoint: str | None = None
+    task_manager: str | None = None
+
+
+@dataclass(frozen=True)
+class EpochView:
+    """One completed epoch, for people who watch."""
+
+    epoch: int
+    attempt: int
+    completed_ms: int
+    records_in: int
+    records_out: int
+    watermark: int
+    phases: Mapping[str, float]  #: ms
+    state_bytes: int
+    parallelism: int
+    backlog: bool
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job, running or ended."""
+
+    job_id: str
+    name: str
+    status: JobStatus
+    start_ms: int
+    end_ms: int = NEVER
+    timestamps: Mapping[JobStatus, int] = field(default_factory=dict)  #: when each status was reached last
+    last_modified_ms: int = 0
+    batch: bool = False
+    vertices: tuple[VertexView, ...] = ()  #: inputs before consumers
+    checkpoints: CheckpointsView = field(default_factory=CheckpointsView)
+    failures: tuple[FailureView, ...] = ()  #: newest first, sixteen of them
+    failures_truncated: bool = False
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    job_parameters: Mapping[str, str] = field(default_factory=dict)
+    accumulators: Mapping[str, tuple[str, str]] = field(default_factory=dict)  #: name -> (type, value)
+    #: Of the job as a whole, by Flink's names where it has them: numRestarts, lastCheckpointDuration, ...
+    metrics: Mapping[str, int | float] = field(default_factory=dict)
+    epochs: tuple[EpochView, ...] = ()  #: the last twenty, oldest first
+    restarts: int = 0
+    records_per_second: float = 0.0  #: read from sources lately
+    waiting_for: str | None = None  #: in words, if the job cannot go on for want of slots
+    checkpoint_directory: str = ""
+    scheduler: str = "Default"  #: Default or Adaptive
+    restart_strategy: str = ""  #: in words
+    process: int = 0  #: the id of the job's process
+
+    @property
+    def parallelism(self) -> int:
+        """Of the widest vertex."""
+        return max((vertex.parallelism for vertex in self.vertices), default=1)
+
+    def vertex(self, ident: str) -> VertexView | None:
+        """The vertex with this id, if there is one."""
+        return next((vertex for vertex in self.vertices if vertex.id == ident), None)
+
+
+@dataclass(frozen=True)
+class JobResultView:
+    """How a job ended, kept after it."""
+
+    job_id: str
+    status: JobStatus
+    net_runtime_ms: int
+    accumulators: Mapping[str, bytes] = field(default_factory=dict)  #: results, pickled
+    failure: FailureView | None = None
+    ledger: bytes = b""  #: pickled, for clients of Flott
+    metrics: Mapping[str, int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskManagerView:
+    """A Spark executor as Flink's tools see it. In local mode there is one, the driver."""
+
+    id: str
+    host: str
+    port: int
+    slots: int
+    free_slots: int
+    cores: int
+    memory_bytes: int  #: what it may use: the JVM's heap
+    free_bytes: int
+    managed_bytes: int  #: for state, outside the JVM
+    heartbeat_ms: int  #: when Spark last heard of it
+    started_ms: int = NEVER
+    running_tasks: int = 0
+    completed_tasks: int = 0
+    failed_tasks: int = 0
+    metrics: Mapping[str, int | float] = field(default_factory=dict)  #: Status.JVM.Memory.Heap.Used, ...
+    log_urls: Mapping[str, str] = field(default_factory=dict)  #: Spark's own, where it has them

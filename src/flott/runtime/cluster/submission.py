@@ -1,0 +1,75 @@
+"""A job as it is handed to the JobManager, and as the JobManager keeps it: everything needed to run it again. Data.
+
+The graph is pickled by the client. Only the job's own process unpickles it: two jobs may bring different modules of the
+same name, and the JobManager imports nobody's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from flott.errors import SubmissionError
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A file that travels with a job, by what it is for."""
+
+    name: str  #: without folders; unique within the submission
+    role: str  #: "python" (on the path of driver and workers), "requirements", "cached-packages", or "archive"
+    target: str = ""  #: the folder an archive is unpacked into, as the job's functions see it
+
+
+@dataclass(frozen=True)
+class JobSubmission:
+    """What a client sends. ``files`` are named here; their bytes travel beside it."""
+
+    job_id: str  #: 32 hex digits
+    name: str
+    configuration: Mapping[str, str]
+    graph: bytes = field(repr=False)  #: pickled: see ``flott.client.packaging``
+    files: tuple[JobFile, ...] = ()
+    program: str = ""  #: what the user started, for people
+    batch: bool = False
+    parallelism: int = 1
+    submitted_ms: int = 0
+
+    def description(self) -> bytes:
+        """Everything but the graph, as JSON."""
+        described = asdict(replace(self, graph=b""))
+        del described["graph"]
+        return json.dumps({"version": 1, **described}, indent=1).encode()
+
+    @staticmethod
+    def of(description: bytes, graph: bytes) -> JobSubmission:
+        """The submission with this description; refuses what a client could have got wrong."""
+        try:
+            found: dict[str, Any] = json.loads(description)
+            if found.pop("version") != 1:
+                raise SubmissionError("The job was submitted by another version of Flott: use the JobManager's own.")
+            files = tuple(_checked(JobFile(**file)) for file in found.pop("files"))
+            configuration = {str(key): str(value) for key, value in found.pop("configuration").items()}
+            made = JobSubmission(graph=graph, files=files, configuration=configuration, **found)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise SubmissionError(f"This is not the description of a job: {type(error).__name__}: {error}.") from error
+        if not is_job_id(made.job_id):
+            raise SubmissionError(f"A job id has 32 hexadecimal digits, found {made.job_id!r}.")
+        if len({file.name for file in files}) < len(files):
+            raise SubmissionError("Two files of the job have the same name.")
+        return made
+
+
+def is_job_id(text: object) -> bool:
+    """Whether it has the form of a job id."""
+    return isinstance(text, str) and len(text) == 32 and set(text) <= set("0123456789abcdef")
+
+
+def _checked(file: JobFile) -> JobFile:
+    if not file.name or "/" in file.name or "\\" in file.name or file.name.startswith(".") or "\0" in file.name:
+        raise SubmissionError(f"A file of a job has a plain name without folders, found {file.name!r}.")
+    if file.role not in ("python", "requirements", "cached-packages", "archive"):
+        raise SubmissionError(f"Files are for python, requirements, cached-packages or archive, found {file.role!r}.")
+    return file
