@@ -6,31 +6,47 @@ import argparse
 import sys
 import time
 import traceback
+from collections.abc import Callable
 
 from tests.simulation.simulation import SeedFailed, digest, run_seed
+from tests.simulation.takeover import run_takeover
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("seed", nargs="*", type=int, help="seeds to run again, with everything that happens")
     parser.add_argument("--seeds", type=int, default=0, help="how many seeds to run")
+    parser.add_argument("--takeovers", type=int, default=0, help="how many seeds of leaders that are deposed to run")
+    parser.add_argument("--takeover", nargs="*", type=int, default=(), help="such seeds to run again")
     parser.add_argument("--start", type=int, default=0, help="the first of them")
     chosen = parser.parse_args()
     for seed in chosen.seed:
         simulation = run_seed(seed)
         print(*simulation.world.trace, sep="\n")
         print(f"seed {seed}: {simulation.lives} lives, as promised ({digest(simulation)})")
+    for seed in chosen.takeover:
+        takeover = run_takeover(seed)
+        print(*takeover.trace, sep="\n")
+        print(f"takeover {seed}: {len(takeover.leaders)} leaders, as promised")
+    seeds = range(chosen.start, chosen.start + chosen.seeds)
+    takeovers = range(chosen.start, chosen.start + chosen.takeovers)
+    succeeded = [run_many(what, run, of) for what, run, of in (
+        ("seeds", run_seed, seeds), ("takeovers", run_takeover, takeovers),
+    ) if of]  # fmt: skip
+    return 0 if all(succeeded) else 1
+
+
+def run_many(what: str, run: Callable[[int], object], seeds: range) -> bool:
     failed, started = [], time.monotonic()
-    for seed in range(chosen.start, chosen.start + chosen.seeds):
+    for seed in seeds:
         try:
-            run_seed(seed)
+            run(seed)
         except SeedFailed as failure:
             failed.append(seed)
             print(failure, flush=True)
             traceback.print_exception(failure.__cause__, limit=-4)
-    if chosen.seeds:
-        print(f"{chosen.seeds} seeds in {time.monotonic() - started:.0f} s, failed: {failed or 'none'}")
-    return 1 if failed else 0
+    print(f"{len(seeds)} {what} in {time.monotonic() - started:.0f} s, failed: {failed or 'none'}", flush=True)
+    return not failed
 
 
 if __name__ == "__main__":

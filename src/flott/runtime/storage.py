@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from flott.errors import ConfigurationError, StorageError
+from flott.errors import ConfigurationError, FlottError, StorageError
+
+if TYPE_CHECKING:
+    from flott.runtime.fence import Fence
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 #: How much of a stream is collected before it is written.
@@ -31,6 +34,7 @@ class LocalStorage:
 
     root: str
     sync: bool = True  #: flush to the disk before a file counts as written: survives power loss, not just a crash
+    fence: Fence | None = None  #: publishing and deleting are refused (LeadershipLostError) once another has taken over
 
     def read(self, name: str) -> bytes:
         """The whole file."""
@@ -86,36 +90,42 @@ class LocalStorage:
         After an error a new file is not there: nobody may find what its writer was told did not happen.
         """
         path = self._path(name)
-        draft = path.with_name(f"{DRAFT}{path.name}-{os.getpid()}")
+        draft = self._draft_of(path)
         replaces = self.exists(name)
         try:
-            self._write(draft, data)
-            os.replace(draft, path)
+            self._write_draft(draft, data)
+            if self.fence is not None and not self._is_home:
+                self.fence.check()  # after the draft: whoever takes over deletes it before anything else
+            self._publish_draft(draft, path)
             if self.sync:
                 sync_folder(path.parent)
-        except OSError as error:
-            for remnant in (draft,) if replaces else (draft, path):
+        except (OSError, FlottError) as error:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            if not isinstance(error, OSError):
+                raise
+            if not replaces:
                 with contextlib.suppress(OSError):
-                    remnant.unlink()
-            raise self._failure("write", name, error) from error
+                    self._remove(path)
+            raise self._refusal("write", name, error) from error
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
         try:
-            self._path(name).unlink(missing_ok=True)
+            self._remove(self._path(name))
         except OSError as error:
-            raise self._failure("delete", name, error) from error
+            raise self._refusal("delete", name, error) from error
 
     def delete_folder(self, name: str) -> None:
         """Delete a folder and the files in it, if it is there."""
         folder = self._path(name)
         try:
             for path in sorted(folder.rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+                path.rmdir() if path.is_dir() and not path.is_symlink() else self._remove(path)
             if folder.is_dir():
                 folder.rmdir()
         except OSError as error:
-            raise self._failure("delete", name, error) from error
+            raise self._refusal("delete", name, error) from error
 
     def list(self, folder: str) -> Iterator[str]:
         """Names of the files and folders directly in a folder, sorted; nothing if there is no such folder."""
@@ -133,6 +143,52 @@ class LocalStorage:
         except OSError as error:
             raise self._failure("look for", name, error) from error
 
+    # --- publishing and deleting, with and without a fence -----------------------------------------------------------
+
+    @property
+    def _is_home(self) -> bool:
+        """Whether this is the folder that the fence protects, or another one that its leader writes to."""
+        return self.fence is not None and self.fence.home == self.root
+
+    def _draft_of(self, path: Path) -> Path:
+        if self.fence is not None and self._is_home:
+            return Path(self.fence.place(path.name))
+        return path.with_name(f"{DRAFT}{path.name}-{os.getpid()}")
+
+    def _write_draft(self, draft: Path, data: bytes) -> None:
+        if not self._is_home:
+            self._write(draft, data)
+            return
+        with _writable(os.open(draft, _WRITE, 0o666)) as file:  # a seat that is gone is not made anew
+            file.write(data)
+            self._settle(file)
+
+    def _publish_draft(self, draft: Path, path: Path) -> None:
+        try:
+            self._move(draft, path)
+        except FileNotFoundError:
+            if not draft.exists():
+                raise
+            self._make_folder(path.parent)
+            self._move(draft, path)
+
+    def _remove(self, path: Path) -> None:
+        if self.fence is not None and self._is_home:
+            grave = Path(self.fence.place(path.name))
+            try:
+                self._move(path, grave)
+            except FileNotFoundError:
+                self.fence.check()  # it was not there
+            else:
+                grave.unlink(missing_ok=True)
+            return
+        if self.fence is not None:
+            self.fence.check()
+        path.unlink(missing_ok=True)
+
+    def _move(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
     def _path(self, name: str) -> Path:
         return Path(self.root, name)
 
@@ -147,7 +203,7 @@ class LocalStorage:
         except FileNotFoundError:
             self._make_folder(path.parent)
             descriptor = os.open(path, _WRITE, 0o666)
-        return open(descriptor, "wb", buffering=_BUFFER_BYTES)
+        return _writable(descriptor)
 
     def _settle(self, file: BinaryIO) -> None:
         if self.sync:
@@ -161,12 +217,22 @@ class LocalStorage:
             if self.sync:
                 sync_folder(folder.parent)
 
+    def _refusal(self, verb: str, name: str, error: OSError) -> FlottError:
+        """Why a file cannot be published or deleted."""
+        if self.fence is not None:
+            self.fence.check()
+        return self._failure(verb, name, error)
+
     def _failure(self, verb: str, name: str, error: OSError) -> StorageError:
         reason = error.strerror or str(error)
         return StorageError(
             f"Cannot {verb} {self._path(name)}: {reason}. Check that the folder exists, has room and is writable for"
             " this user on the driver and on every executor."
         )
+
+
+def _writable(descriptor: int) -> BinaryIO:
+    return open(descriptor, "wb", buffering=_BUFFER_BYTES)
 
 
 def sync_folder(folder: str | Path) -> None:

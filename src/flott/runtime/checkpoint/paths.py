@@ -3,6 +3,7 @@
     <execution.checkpointing.dir>/<job id>/
         job.json                  which job this is
         lock                      held by the process that runs it
+        fence/<token>…            which JobManagers have run it, where one may take over from another: ``runtime.fence``
         plans/epoch-<n>.json      the input of an epoch, fixed before it ran
         chk-<n>/_metadata         a completed checkpoint
         state/<...>               state files, shared by checkpoints

@@ -42,13 +42,13 @@ def orphans(
 def outlive(status: JobStatus, retention: str) -> bool:
     """Whether a job's checkpoints stay when it ends with this status: Flink's table of the retention modes.
 
-    Those of a job that was torn from its work, and has not come to an end at all, always do.
+    Those of a job that was torn from its work, or suspended to go on elsewhere, always do.
     """
     match status:
         case JobStatus.FINISHED:
             return False
         case JobStatus.FAILED:
             return retention != "NO_EXTERNALIZED_CHECKPOINTS"
-        case JobStatus.CANCELED | JobStatus.SUSPENDED:
+        case JobStatus.CANCELED:
             return retention == "RETAIN_ON_CANCELLATION"
     return True

@@ -104,6 +104,13 @@ def _delete_unneeded(store: CheckpointStore, files: frozenset[str]) -> None:
             store.storage.delete(name)
 
 
+def remove_drafts(savepoint: LocalStorage) -> None:
+    """Remove what is about to become the metadata of a savepoint, if anything is."""
+    for name in savepoint.list("."):
+        if name.startswith(DRAFT):
+            savepoint.delete(name)
+
+
 def remove_half_written(savepoint: LocalStorage) -> bool:
     """Remove what a savepoint that failed has left; whether that was possible. If not, at least it has no metadata."""
     try:

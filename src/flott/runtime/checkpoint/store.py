@@ -1,4 +1,9 @@
-"""The job's directory: read and write plans and checkpoints, find the latest, lock it. Driver side."""
+"""The job's directory: read and write plans and checkpoints, find the latest, lock it. Driver side.
+
+Without high availability one process has the directory, as long as it holds the lock. A JobManager that another may
+depose has a token (``leadership``): then there is a fence round the directory, and the storage lets only the leader
+with the highest token publish and delete there.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,11 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from flott.errors import ConfigurationError, JobLockedError, StateError, StorageError
+from flott.errors import ConfigurationError, FlottError, JobLockedError, StateError, StorageError
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import (
     InputPlan,
@@ -23,6 +28,8 @@ from flott.runtime.checkpoint.manifest import (
 )
 from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.retention import Discard
+from flott.runtime.fence import FOLDER as FENCE
+from flott.runtime.fence import Fence, open_seats
 from flott.runtime.storage import DRAFT, LocalStorage
 
 
@@ -31,10 +38,25 @@ class CheckpointStore:
     """Durable plans and checkpoints of one job."""
 
     storage: LocalStorage
+    token: int = 0  #: of the leader this process works for; 0: there is no other
     _lock: IO[str] | None = None
 
+    def __post_init__(self) -> None:
+        if self.token:
+            fence = Fence(str(Path(self.storage.root, FENCE)), self.token, self.storage.sync)
+            self.storage = replace(self.storage, fence=fence)
+
+    @property
+    def fence(self) -> Fence | None:
+        """What keeps a deposed leader out, if there can be one."""
+        return self.storage.fence
+
     def claim(self, job_name: str) -> None:
-        """Make the directory this process's own; refuses one that another process is running."""
+        """Make the directory this process's own; refuses one that another process is running.
+
+        A leader takes it over from leaders with lower tokens, whether they live or not (LeadershipLostError: there is
+        one with a higher token).
+        """
         root = Path(self.storage.root)
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -45,7 +67,8 @@ class CheckpointStore:
                 " a folder this user may write to."
             ) from error
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Leaders share it: a deposed one that was stopped must not keep the next one out.
+            fcntl.flock(lock, (fcntl.LOCK_SH if self.token else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError as error:
             lock.close()
             raise JobLockedError(
@@ -54,13 +77,24 @@ class CheckpointStore:
             ) from error
         self._lock = lock
         try:
+            self._raise_fence()
             if not self.storage.exists(paths.JOB):
                 description = {"version": 1, "job-name": job_name, "job-id": root.name}
                 self.storage.publish(paths.JOB, json.dumps(description).encode())
-        except StorageError:
+        except FlottError:
             self.release()
             raise
         self._delete_drafts()
+
+    def _raise_fence(self) -> None:
+        if self.fence is not None:
+            self.fence.claim()
+        elif seats := open_seats(Path(self.storage.root, FENCE)):
+            raise JobLockedError(
+                f"The job in {self.storage.root} is run by a JobManager with high availability (token"
+                f" {seats[-1].partition('-')[0]}). Ask that one, or the next one, which goes on with the job; if there"
+                f" is to be none any more, delete {Path(self.storage.root, FENCE)}."
+            )
 
     @property
     def is_claimed(self) -> bool:
@@ -70,6 +104,8 @@ class CheckpointStore:
     def release(self) -> None:
         """Let go of the directory."""
         if self._lock is not None:
+            if self.fence is not None:
+                self.fence.release()
             self._lock.close()
             self._lock = None
 
@@ -145,17 +181,26 @@ class CheckpointStore:
                 yield epoch
 
     def abandon(self) -> None:
-        """Let go of a directory in which nothing was ever planned, and of the directory itself."""
-        if self._lock is not None and not any(self.storage.list(paths.PLANS)) and not self.completed():
+        """Let go of a directory in which nothing was ever planned, and of the directory itself.
+
+        With high availability it stays: the next leader may have better luck.
+        """
+        is_alone = self._lock is not None and self.fence is None
+        if is_alone and not any(self.storage.list(paths.PLANS)) and not self.completed():
             self.delete_everything()
         self.release()
 
     def delete_everything(self) -> None:
-        """The job is over and nobody wants its checkpoints. What savepoints refer to stays, until they are disposed."""
+        """The job is over and nobody wants its checkpoints. What savepoints refer to stays, until they are disposed.
+
+        With high availability, that it is over must be durable elsewhere by now: who finds nothing begins anew.
+        """
         pinned = {name for pin in read_pins(self.storage) if not pin.is_void for name in pin.files}
         if not pinned:
+            if self.fence is not None:
+                self.fence.check()
             self.release()
-            self.storage.delete_folder(".")
+            replace(self.storage, fence=None).delete_folder(".")
             return
         for name in self.storage.list("."):
             if paths.id_of_checkpoint(name) is not None:

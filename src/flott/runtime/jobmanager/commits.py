@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flott.datastream.connectors.base import CommitPermit, Committer, DriverSink, Json
-from flott.errors import EpochFailure, ProgramError, StateError
+from flott.errors import EpochFailure, LeadershipLostError, ProgramError, StateError
 from flott.graph.job_graph import ChainedOperator, JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SinkSpec
 from flott.runtime.checkpoint.manifest import Manifest
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.wire import decode_records
+from flott.runtime.fence import Fence
 
 log = logging.getLogger("flott.job")
 
@@ -21,10 +22,30 @@ log = logging.getLogger("flott.job")
 RETRY_DELAYS_MS = (100, 300, 1000, 3000, 10_000)
 
 
+class LiveAttempts(frozenset[str]):
+    """Attempts whose output counts. Whoever asks about another one is stopped if this process has been deposed.
+
+    What was found before the question was asked, and the answer given, is not of a successor: it may be removed however
+    late that happens.
+    """
+
+    _fence: Fence
+
+    def __new__(cls, attempts: Iterable[str], fence: Fence) -> LiveAttempts:
+        self = super().__new__(cls, attempts)
+        self._fence = fence
+        return self
+
+    def __contains__(self, attempt: object) -> bool:
+        self._fence.check()
+        return super().__contains__(attempt)
+
+
 class SinkCommits:
     """The driver side of all sinks of a job."""
 
-    def __init__(self, graph: JobGraph, job_id: str, sleep: Callable[[int], bool]):
+    def __init__(self, graph: JobGraph, job_id: str, sleep: Callable[[int], bool], fence: Fence | None = None):
+        self._fence = fence
         self._sleep = sleep  #: waits so many milliseconds; True if the job was cancelled meanwhile
         self._sinks: dict[OperatorId, ChainedOperator] = {
             ident: operator for ident, operator in graph.operators.items() if isinstance(operator.node.spec, SinkSpec)
@@ -43,18 +64,21 @@ class SinkCommits:
 
     def commit(self, manifest: Manifest, now_ms: int, replay: bool = False) -> None:
         """Make a completed checkpoint's output visible. Tries until it succeeds: later epochs wait."""
-        permit = CommitPermit(manifest.checkpoint_id, now_ms, replay=replay, final=manifest.final)
+        leader = self._fence.token if self._fence is not None else 0
+        permit = CommitPermit(manifest.checkpoint_id, now_ms, replay=replay, final=manifest.final, leader=leader)
         for ident, committer in self._committers.items():
             self._commit_one(ident, committer, permit, manifest.committables.get(ident, []))
 
     def _commit_one(self, ident: OperatorId, committer: Committer, permit: CommitPermit, what: list[Json]) -> None:
         attempt = 0
         while True:
+            if self._fence is not None:
+                self._fence.check()
             try:
                 committer.commit(permit, what)
                 return
-            except StateError:
-                raise  # what is to be committed is gone: trying again will not bring it back
+            except (StateError, LeadershipLostError):
+                raise  # what is to be committed is gone, or not this process's any more: trying again does not help
             except Exception as error:
                 delay = RETRY_DELAYS_MS[min(attempt, len(RETRY_DELAYS_MS) - 1)]
                 attempt += 1
@@ -87,10 +111,14 @@ class SinkCommits:
 
     def discard_failed(self, manifest: Manifest | None) -> None:
         """Remove what attempts that do not count have staged."""
-        live = frozenset(manifest.attempts) if manifest is not None else frozenset()
+        live = frozenset(manifest.attempts) if manifest is not None else frozenset[str]()
+        if self._fence is not None:
+            live = LiveAttempts(live, self._fence)
         for ident, committer in self._committers.items():
             try:
                 committer.discard(live)
+            except LeadershipLostError:
+                raise
             except Exception as error:
                 log.warning("Sink %s could not clean up after failed attempts: %s", self._sinks[ident].label, error)
 

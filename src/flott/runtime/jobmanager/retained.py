@@ -19,7 +19,7 @@ from flott.runtime.checkpoint.pins import Pin, delete_pin, read_pins, write_pin
 from flott.runtime.checkpoint.registry import SharedRegistry
 from flott.runtime.checkpoint.restoring import Claim, read_claim, settle_claim
 from flott.runtime.checkpoint.retention import Discard, orphans, subsumed
-from flott.runtime.checkpoint.savepoint_files import remove_half_written
+from flott.runtime.checkpoint.savepoint_files import remove_drafts, remove_half_written
 from flott.runtime.checkpoint.store import CheckpointStore
 
 log = logging.getLogger("flott.job")
@@ -54,7 +54,10 @@ class RetainedCheckpoints:
     def _is_settled(self, pin: Pin) -> bool:
         """Whether there is nothing left for a pin to do, after a crash: what is half a savepoint is removed first."""
         if pin.is_void:
-            return remove_half_written(replace(self._store.storage, root=pin.savepoint))
+            savepoint = replace(self._store.storage, root=pin.savepoint)
+            remove_drafts(savepoint)  # a deposed leader that was about to complete it cannot do so any more
+            if pin.is_void:
+                return remove_half_written(savepoint)
         return not pin.files
 
     def add(self, manifest: Manifest) -> None:

@@ -64,6 +64,9 @@ class FileSink(Sink[Any]):
 
         check_base_path(self.base_path)
 
+    def rehearsal(self, folder: str) -> FileSink:
+        return replace(self, base_path=folder)
+
     def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
         from flott.runtime.connectors.files.writer import FileWriter
 

@@ -7,13 +7,20 @@ after the last published epoch of its writer, subtask and bucket is in a part al
 being written is deleted and written again. Readers see only parts, and a part appears by a rename, complete.
 
 Bulk formats go from staged to part in one rename.
+
+With high availability a committer that was deposed may be at work beside its successor's. Making a staged file a
+segment, or a bulk part, is the same rename for both: whoever comes second finds it done. Rolling is not the same, since
+the successor may put more segments into a part. So parts are written in a seat behind a fence (``runtime.fence``), and
+the successor removes that before it looks at the directories.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import uuid4
@@ -28,10 +35,12 @@ from flott.runtime.connectors.files.names import (
     RollingName,
     SegmentName,
     StagedName,
+    fence_folder,
     writer_token,
 )
 from flott.runtime.connectors.files.rolling import Segment, is_abandoned, is_due
 from flott.runtime.connectors.files.writer import encoder_header
+from flott.runtime.fence import Fence
 from flott.runtime.storage import sync_folder
 
 log = logging.getLogger("flott.job")
@@ -62,10 +71,14 @@ class FileCommitter(Committer):
         self._header = encoder_header(sink.encoder)
         self._own: set[str] = set()  # writers whose segments and staged files are ours to handle
         self._opened = False
+        self._writer = ""
+        self._fence: Fence | None = None  # with high availability, once there was anything to commit
+        self._finished = False
         self._listing: _Listing | None = None  # None: look at the directories again
 
     def open(self, job_id: str, operator_id: str) -> None:
-        self._own.add(writer_token(job_id, operator_id))
+        self._writer = writer_token(job_id, operator_id)
+        self._own.add(self._writer)
         self._opened = True
 
     def commit(self, permit: CommitPermit, committables: Sequence[Json]) -> None:
@@ -74,16 +87,33 @@ class FileCommitter(Committer):
             if self._sink.bulk:
                 self._publish(permit, committables)
                 return
+            self._take_over(permit)
             listing = self._repair() if self._listing is None or permit.replay else self._listing
             self._listing = None  # what it says is only true again if everything below goes well
             self._accept(permit, committables, listing)
             self._roll_due(permit, listing)
             self._listing = listing
+            self._finished = permit.final
         except OSError as error:
+            if self._fence is not None:
+                self._fence.check()
             raise StorageError(
                 f"Cannot publish output below {self._sink.base_path}: {error}. Check that it has room and is writable"
                 " on the driver; the commit will be tried again."
             ) from error
+
+    def _take_over(self, permit: CommitPermit) -> None:
+        """Before the first look at the directories: no deposed leader rolls anything any more."""
+        if permit.leader and self._opened and self._fence is None and os.path.isdir(self._sink.base_path):
+            fence = Fence(self._path("", fence_folder(self._writer)), permit.leader)
+            fence.claim()
+            self._fence = fence
+
+    def close(self) -> None:
+        if self._fence is not None:
+            self._fence.release()
+            if self._finished:
+                shutil.rmtree(self._fence.folder, ignore_errors=True)
 
     def discard(self, live_attempts: frozenset[str]) -> None:
         for bucket, file_name in self._files():
@@ -128,6 +158,8 @@ class FileCommitter(Committer):
             os.rename(staged, target)
             return True
         except FileNotFoundError:
+            if os.path.exists(target):
+                return True  # another committer has come first, in the same moment: the leader's, or a deposed one's
             what = (
                 f"The output {staged} of epoch {committable['epoch']} ({committable['records']} records) belongs to a"
                 " completed checkpoint but is neither staged nor published"
@@ -166,17 +198,29 @@ class FileCommitter(Committer):
         first, last = segments[0].name.epoch, segments[-1].name.epoch
         target = self._path(group.bucket, self._names.part(PartName(group.writer, group.subtask, first, last)))
         sources = [self._path(group.bucket, self._names.segment(segment.name)) for segment in segments]
-        if len(sources) == 1 and not self._header:
+        if self._fence is not None:
+            draft = self._fence.place(os.path.basename(target))
+            self._gather(sources, draft)
+        elif len(sources) == 1 and not self._header:
             os.rename(sources[0], target)
             self._sync({group.bucket})
             return
-        rolling = RollingName(group.writer, group.subtask, first, last, uuid4().hex[:8])
-        draft = self._path(group.bucket, self._names.rolling(rolling))
-        concatenate(self._header, sources, draft)
+        else:
+            rolling = RollingName(group.writer, group.subtask, first, last, uuid4().hex[:8])
+            draft = self._path(group.bucket, self._names.rolling(rolling))
+            concatenate(self._header, sources, draft)
         os.rename(draft, target)
         self._sync({group.bucket})
         for source in sources:
             remove(source)
+
+    def _gather(self, sources: Sequence[str], draft: str) -> None:
+        """Put segments into one file; a single one is merely given a second name, where that can be done."""
+        if len(sources) == 1 and not self._header:
+            with suppress(OSError):
+                os.link(sources[0], draft)
+                return
+        concatenate(self._header, sources, draft)
 
     def _repair(self) -> _Listing:
         """Look at all directories, and finish or undo what a crash left half done."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from flott.datastream.connectors.base import Json, Slice, SlicePlan, SliceRequest, SplitEnumerator
+from flott.datastream.connectors.base import Json, Pending, Slice, SlicePlan, SliceRequest, SplitEnumerator
 from flott.datastream.connectors.file_system._source import FileSource
 from flott.runtime.connectors.files.discovery import FoundFile, check_paths, find_files
 from flott.runtime.connectors.files.layout import layout_of
@@ -60,12 +60,13 @@ class FileEnumerator(SplitEnumerator):
         self._read = (0, 0)  # positions moved and records read, for the average
         # Not state: what the last listing found and was not opened.
         self._pending: deque[FoundFile] = deque()
+        self._pending_bytes = 0  # of those
         self._listed_at_ms: int | None = None
 
     def open(self) -> None:
         check_paths(self._source.paths, self._watching)
         if not self._watching:
-            self._pending.extend(find_files(self._source.paths))
+            self._await(find_files(self._source.paths))
 
     def restore(self, state: Json) -> None:
         self._open = {split.name: split for split in (FileSplit(*fields) for fields in state["open"])}
@@ -120,6 +121,14 @@ class FileEnumerator(SplitEnumerator):
         self._open = dict(sorted(self._open.items(), key=lambda item: (item[1].path, item[1].start)))
         self._drop_opened()
 
+    def pending(self, now_ms: int) -> Pending:
+        """Bytes, as they are in the files; of Parquet nobody knows without reading the footers of all."""
+        if not self._layout.in_bytes:
+            return Pending()
+        half_read = sum(max(0, split.stop - split.position) for split in self._open.values())
+        unopened = self._rest[2] - self._rest[1] if self._rest is not None else 0
+        return Pending(bytes=half_read + unopened + self._pending_bytes)
+
     def _register(self, part: Slice) -> None:
         """Open the split of a slice, if this is its first."""
         if part.split in self._open:
@@ -161,7 +170,7 @@ class FileEnumerator(SplitEnumerator):
             return
         self._listed_at_ms = now_ms
         found = find_files(self._source.paths)
-        self._pending = deque(file for file in found if file.size_bytes and _digest(file.path) not in self._seen)
+        self._await(file for file in found if file.size_bytes and _digest(file.path) not in self._seen)
 
     def _next_listing_ms(self) -> int | None:
         interval_ms = self._source.discovery_interval_ms
@@ -170,10 +179,14 @@ class FileEnumerator(SplitEnumerator):
     def _drop_opened(self) -> None:
         """Forget pending files that are open or done: they stand at the front, where the plan took them from."""
         if self._watching:
-            self._pending = deque(file for file in self._pending if _digest(file.path) not in self._seen)
+            self._await(file for file in self._pending if _digest(file.path) not in self._seen)
             return
         while self._pending and self._pending[0].path <= self._cursor:
-            self._pending.popleft()
+            self._pending_bytes -= self._pending.popleft().size_bytes
+
+    def _await(self, files: Iterable[FoundFile]) -> None:
+        self._pending = deque(files)
+        self._pending_bytes = sum(file.size_bytes for file in self._pending)
 
 
 class _Draft:

@@ -20,6 +20,7 @@ from flott.runtime.connectors.files.discovery import FoundFile
 class Layout(Protocol):
     """Knows the positions of a format: bytes or rows."""
 
+    in_bytes: bool  #: which of the two
     units_per_record: float  #: how far a record moves the position, as long as nothing was read
 
     def measure(self, file: FoundFile) -> int:
@@ -50,6 +51,7 @@ def is_read_whole(format: StreamFormat, path: str) -> bool:
 class ByteLayout:
     """Positions are byte offsets. Lines may be cut anywhere, CSV only where a record was seen to end."""
 
+    in_bytes = True
     units_per_record = 128.0
 
     def __init__(self, format: StreamFormat, block_bytes: int | None):
@@ -72,6 +74,7 @@ class ByteLayout:
 class RowLayout:
     """Positions are row numbers of Parquet files; cuts fall between row groups where that is not far."""
 
+    in_bytes = False
     units_per_record = 1.0
 
     def __init__(self, block_bytes: int | None):

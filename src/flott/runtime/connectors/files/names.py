@@ -4,6 +4,7 @@
     .{prefix}-{writer}-{subtask}-{epoch}-{time}{suffix}.segment         committed, waiting to be put into a part
     .{prefix}-{writer}-{subtask}-{first}-{last}-{token}{suffix}.rolling a part that is being written
     {prefix}-{writer}-{subtask}-{first}-{last}{suffix}                  a part: complete, visible, never changed again
+    .flott-fence-{writer}/                                              with high availability: who may roll, and drafts
 
 ``writer`` is a digest of job and operator: neither a second sink nor a second run of the program that writes into the
 same directory ever meets a name of the first.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from hashlib import blake2b
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from flott.datastream.connectors.file_system._parts import OutputFileConfig
 
@@ -22,6 +23,11 @@ from flott.datastream.connectors.file_system._parts import OutputFileConfig
 def writer_token(job_id: str, operator_id: str) -> str:
     """Who writes."""
     return blake2b(f"{job_id}/{operator_id}".encode(), digest_size=6).hexdigest()
+
+
+def fence_folder(writer: str) -> str:
+    """Where leaders say that they write; they may depose each other."""
+    return f".flott-fence-{writer}"
 
 
 @dataclass(frozen=True)
@@ -105,4 +111,4 @@ class FileNames:
 
     def is_staged_by(self, name: StagedName, attempts: frozenset[str]) -> bool:
         """Whether one of the attempts wrote a file. ``name`` was read, so its attempt is spelled for a file name."""
-        return name.attempt in {quote(attempt, safe="") for attempt in attempts}
+        return unquote(name.attempt) in attempts
