@@ -36,6 +36,8 @@ from __future__ import annotations
 class FlottError(Exception):
     """The root: catch it to catch everything Flott raises on purpose."""
 
+    culprit: object = None  #: the failure card of the task that failed, if one did
+
 
 class ProgramError(FlottError):
     """The program cannot run as written. Raised while it is built or submitted, never while it runs."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from operator import index
 from typing import Any, ClassVar, TypeVar
 
 M = TypeVar("M", bound="Metric")
@@ -195,7 +196,11 @@ class MetricGroup:
 
     def readings(self) -> dict[str, tuple[str, int | float]]:
         """The numbers to combine with other subtasks' and epochs', each with how to: ``name -> (mode, number)``."""
-        return {name: (mode, number) for name, (mode, number) in self._walk() if mode}
+        return {
+            name: (mode, plain)
+            for name, (mode, number) in self._walk()
+            if mode and (plain := _plain(number)) is not None
+        }
 
     def _walk(self) -> Iterator[tuple[str, tuple[str, int | float]]]:
         for name, metric in self._metrics.items():
@@ -204,6 +209,20 @@ class MetricGroup:
         for name, group in self._groups.items():
             for part, reading in group._walk():
                 yield f"{name}.{part}", reading
+
+
+def _plain(number: Any) -> int | float | None:
+    """A number as any process has it: a user may count with NumPy's, or with an enumeration of the program's."""
+    if type(number) is int or type(number) is float:
+        return number
+    try:
+        return float(number) if isinstance(number, float) else index(number)
+    except TypeError:
+        pass
+    try:
+        return float(number)
+    except Exception:
+        return None
 
 
 def combine(totals: dict[str, int | float], changes: Mapping[str, tuple[str, int | float]]) -> None:

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from flott.common import _options as options
+from flott.common._sizes import size_text
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MAX_WATERMARK
@@ -230,15 +231,6 @@ def watermark_text(statistics: EpochStatistics) -> str:
         return datetime.fromtimestamp(statistics.watermark / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return str(statistics.watermark)
-
-
-def size_text(size: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TB"
 
 
 def _indent(text: str) -> str:

@@ -46,7 +46,8 @@ def in_process(parallelism: int = 2, **options: str) -> StreamExecutionEnvironme
     configuration.set_string("flott.storage.sync", "false")
     for name, value in options.items():
         configuration.set_string(name.replace("__", ".").replace("_", "-"), value)
-    return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
+    # Not get_execution_environment(): a test depends on no flott.yaml that happens to be there.
+    return StreamExecutionEnvironment(configuration).set_parallelism(parallelism)
 
 
 def collect(stream: DataStream[Any]) -> list[Any]:
@@ -159,6 +160,7 @@ def live(
     beside: SideWork | None = None,
     fold_rules: FoldRules | None = None,
     run_id: str | None = None,
+    token: int = 0,
 ) -> Incarnation:
     """Run the program's job with its checkpoints in ``folder`` until it ends or ``on_step`` raises :class:`Crash`.
 
@@ -167,10 +169,12 @@ def live(
     ``on_start`` gets the job master first, to ask things of it later: ``master.rescale(RescaleRequest(3))``.
     Time is a :class:`ManualClock` unless said otherwise, so waiting costs nothing. Work beside the epochs, such as
     compaction, is done at once when it is due, unless ``beside`` says otherwise: a run can be repeated exactly.
+    ``token`` is that of a leader with high availability, which deposes those with lower ones.
     """
     graph = env.get_stream_graph(clear_transformations=True, job_name=job_name)
     storage = storage or LocalStorage(str(folder), sync=False)
-    store = CheckpointStore(storage)
+    store = CheckpointStore(storage, token)
+    storage = store.storage
     run_id = run_id or uuid4().hex[:8]
     runner = LocalRunner()
     history = History()

@@ -16,6 +16,7 @@ from uuid import uuid4
 from flott.datastream.connectors.base import (
     Boundedness,
     Json,
+    Pending,
     Slice,
     SlicePlan,
     SliceRequest,
@@ -140,6 +141,10 @@ class _ScriptEnumerator(SplitEnumerator):
 
     def advance(self, plan: SlicePlan, reached: dict[str, Json]) -> None:
         self._next.update(reached)
+
+    def pending(self, now_ms: int) -> Pending:
+        left = [entry for name, start in self._next.items() for entry in self._splits[name][start:]]
+        return Pending(records=sum(not isinstance(entry, Mark) for entry in left))
 
     def snapshot(self) -> Json:
         return dict(self._next)

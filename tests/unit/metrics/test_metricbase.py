@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import pytest
 
 from flott.metrics import MetricGroup
@@ -54,3 +56,30 @@ def test_one_name_is_one_metric():
     assert root.add_group("g") is root.add_group("g")
     with pytest.raises(ValueError, match="Counter already"):
         root.meter("x")
+
+
+def test_readings_are_plain_numbers_whatever_a_program_counts_with():
+    class Size(IntEnum):
+        LARGE = 3
+
+    class Exact(float):
+        pass
+
+    class Whole:  # as NumPy's integers are
+        def __index__(self):
+            return 7
+
+    root = MetricGroup()
+    root.gauge("enumeration", lambda: Size.LARGE)
+    root.gauge("true", lambda: True)
+    distribution = root.distribution("sizes")
+    distribution.update(Exact(2.5))
+    root.meter("events").mark_event(3)
+    root.counter("whole")._count = Whole()
+    root.counter("nothing")._count = object()
+    readings = root.readings()
+    assert {name: number for name, (_, number) in readings.items()} == {
+        "enumeration": 3, "true": 1, "sizes.count": 1, "sizes.sum": 2.5, "sizes.min": 2.5, "sizes.max": 2.5,
+        "events.count": 3, "whole": 7,
+    }  # fmt: skip
+    assert {type(number) for _, number in readings.values()} == {int, float}

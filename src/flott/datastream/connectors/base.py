@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from flott._absent import no_java_object
 from flott.common.typeinfo import TypeInformation
@@ -92,6 +92,14 @@ class SlicePlan:
     waiting: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Pending:
+    """What waits to be read. ``None``: the source does not know."""
+
+    records: int | None = None
+    bytes: int | None = None
+
+
 class SplitEnumerator(ABC):
     """Discovers splits and decides what each epoch reads. Lives on the driver; called by one thread at a time.
 
@@ -117,6 +125,11 @@ class SplitEnumerator(ABC):
     @abstractmethod
     def snapshot(self) -> Json:
         """The state to continue from, as a JSON value."""
+
+    def pending(self, now_ms: int) -> Pending:
+        """How much is there that no completed epoch has read: the lag of the source. Asked after every epoch, so it
+        looks nowhere but in memory. Override it if that is known."""
+        return Pending()
 
     def close(self) -> None:
         """Release what :meth:`open` took."""
@@ -254,15 +267,22 @@ class CommitPermit:
 
     Only the checkpoint workflow makes permits, after the checkpoint's metadata is durable. "Commit before durable" can
     therefore not be written by accident.
+
+    With high availability two committers may commit the same checkpoint, even at the same time: the leader's, and that
+    of one which was deposed while it did so. Idempotence covers that, if it is kept step by step. A committer that does
+    more than make committables visible refuses permits of a ``leader`` lower than the highest it has seen.
     """
 
-    __slots__ = ("checkpoint_id", "final", "now_ms", "replay")
+    __slots__ = ("checkpoint_id", "final", "leader", "now_ms", "replay")
 
-    def __init__(self, checkpoint_id: int, now_ms: int, *, replay: bool = False, final: bool = False):
+    def __init__(
+        self, checkpoint_id: int, now_ms: int, *, replay: bool = False, final: bool = False, leader: int = 0
+    ):
         self.checkpoint_id = checkpoint_id
         self.now_ms = now_ms
         self.replay = replay  #: the checkpoint's committables may have been committed before
         self.final = final  #: the job has finished with this checkpoint: nothing comes after it
+        self.leader = leader  #: the token of the JobManager that commits; a later one's is higher. 0: there is no other
 
 
 class Committer(ABC):
@@ -279,7 +299,11 @@ class Committer(ABC):
         """
 
     def discard(self, live_attempts: frozenset[str]) -> None:
-        """Remove what was staged by attempts other than these: they failed. Called after recovery."""
+        """Remove what was staged by attempts other than these: they failed. Called after recovery.
+
+        Ask for each thing you have found whether its attempt is ``in live_attempts``, and remove it then: asked so, a
+        process that was deposed in the meantime is stopped, before it removes what its successor stages.
+        """
 
     def close(self) -> None:
         """Called once at the end."""
@@ -327,6 +351,10 @@ class Sink(ABC, Generic[T]):
     def validate(self) -> None:
         """Raise :class:`~flott.errors.ProgramError` if the output cannot work; called on the driver at submission."""
 
+    def rehearsal(self, folder: str) -> Sink[T] | None:
+        """The same sink with all it writes below this folder, for a replay. None: a replay does without its writers."""
+        return None
+
     @abstractmethod
     def create_writer(self, context: WriterContext) -> SinkWriter[T]:
         """The part that stages, for a task."""
@@ -341,6 +369,12 @@ class DriverSink(Sink[T]):
 
     Meant for what a person or a test looks at; an epoch's records must fit into the driver's memory.
     """
+
+    #: Whether ``deliver`` needs something of the program's own process: a job elsewhere sends its records there.
+    stays_in_program: ClassVar[bool] = False
+
+    def rehearsal(self, folder: str) -> DriverSink[T]:
+        return self  # its writers keep what they are given; nobody delivers it
 
     def create_writer(self, context: WriterContext) -> SinkWriter[T]:
         return _DriverWriter()

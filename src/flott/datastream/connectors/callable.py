@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from flott.datastream.connectors.base import DriverSink
 from flott.errors import ProgramError
@@ -27,6 +27,8 @@ class CallableSink(DriverSink[T]):
     """
 
     function: Callable[[T], object] | None
+
+    stays_in_program: ClassVar[bool] = True
 
     def deliver(self, subtask: int, values: Sequence[T]) -> None:
         if self.function is None:

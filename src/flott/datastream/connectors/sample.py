@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from flott.datastream.connectors.base import DriverSink, SinkWriter, WriterContext, _DriverWriter
 
@@ -22,6 +22,8 @@ class SampleSink(DriverSink[T]):
 
     limit: int
     receive: Callable[[Sequence[T]], object] | None
+
+    stays_in_program: ClassVar[bool] = True
 
     def create_writer(self, context: WriterContext) -> SinkWriter[T]:
         return _SampleWriter(limit=self.limit)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from flott.datastream.connectors.base import (
     READ_BATCH_RECORDS,
     Json,
+    Pending,
     Records,
     Slice,
     SlicePlan,
@@ -52,6 +53,9 @@ class CollectionEnumerator(SplitEnumerator):
 
     def advance(self, plan: SlicePlan, reached: dict[str, Json]) -> None:
         self._next = reached.get(_SPLIT, self._next)
+
+    def pending(self, now_ms: int) -> Pending:
+        return Pending(records=self._size - self._next)
 
     def snapshot(self) -> Json:
         return {"version": 1, "next": self._next}

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from flott.datastream.connectors.base import (
     Json,
+    Pending,
     Slice,
     SlicePlan,
     SliceRequest,
@@ -66,6 +67,14 @@ class DataGeneratorEnumerator(SplitEnumerator):
         for part in plan.slices:
             stride, position = part.detail["stride"], reached[part.split]
             self._positions[int(part.split)] = part.start + -(-(position - part.start) // stride) * stride
+
+    def pending(self, now_ms: int) -> Pending:
+        """Those that are due; without a rate and an end there are always more, which is no lag."""
+        due = self._due(now_ms if self._origin_ms is None else self._origin_ms, now_ms)
+        if due is None:
+            return Pending()
+        stride = max(1, len(self._positions))
+        return Pending(records=sum(len(range(position, due, stride)) for position in self._positions or [0]))
 
     def snapshot(self) -> Json:
         return {"version": 1, "origin_ms": self._origin_ms, "positions": list(self._positions)}

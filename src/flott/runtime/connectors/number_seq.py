@@ -13,6 +13,7 @@ from itertools import pairwise
 from flott.datastream.connectors.base import (
     READ_BATCH_RECORDS,
     Json,
+    Pending,
     Records,
     Slice,
     SlicePlan,
@@ -63,6 +64,9 @@ class NumberSequenceEnumerator(SplitEnumerator):
         for held in self._ranges:
             held.next = reached.get(str(held.first), held.next)
         self._ranges = [held for held in self._ranges if held.left > 0]
+
+    def pending(self, now_ms: int) -> Pending:
+        return Pending(records=sum(part.left for part in self._ranges))
 
     def snapshot(self) -> Json:
         return {"version": 1, "ranges": [[part.first, part.next, part.stop] for part in self._ranges]}

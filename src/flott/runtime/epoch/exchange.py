@@ -49,6 +49,7 @@ class ResultPartition:
         self._send = send
         self._encoder = RecordEncoder()
         self._sequence = 0
+        self.bytes_sent = 0  #: in the present epoch
         self._values: list[list[Any]] = [[] for _ in range(target_parallelism)]
         self._timestamps: list[list[int]] = [[] for _ in range(target_parallelism)]  #: empty: the values have none
         self._first_origin: list[Origin] = [None] * target_parallelism
@@ -62,6 +63,7 @@ class ResultPartition:
     def begin(self) -> None:
         """An epoch begins: sequence numbers and round robins start anew."""
         self._sequence = 0
+        self.bytes_sent = 0
         self._encoder.begin()
         self._choose.begin(self._scope, self.edge.index)
         for target in range(self._targets):
@@ -187,6 +189,7 @@ class ResultPartition:
     def _send_payload(self, target: int, payload: bytes) -> None:
         self._send((self._stage, target, DATA, self.edge.index, self._subtask, self._sequence, payload))
         self._sequence += 1
+        self.bytes_sent += len(payload)
 
     def _clear(self, target: int) -> None:
         self._values[target].clear()  # the lists stay the same: keys know their append

@@ -52,6 +52,13 @@ class FailureCard:
     record: str | None = None
     timestamp: int | None = None
     origin: tuple[str, str] | None = None
+    host: str = ""
+    executor: str = ""
+
+    @property
+    def exception(self) -> str:
+        """The class of what was raised, as Python names it."""
+        return self.error.partition(":")[0].strip()
 
     def __str__(self) -> str:
         lines = [f"{self.error}", ""]
@@ -140,7 +147,7 @@ def _message(error: BaseException) -> str:
 
 def _user_frames(error: BaseException) -> str:
     """The traceback without the engine's frames; empty if nothing else is left."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_engine(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_engine(frame.filename)]
     if not frames:
         return ""
     text = ["Traceback (most recent call last):\n", *traceback.format_list(frames), _message(error)]
@@ -149,7 +156,8 @@ def _user_frames(error: BaseException) -> str:
     return "".join(text)
 
 
-def _is_engine(filename: str) -> bool:
+def is_engine(filename: str) -> bool:
+    """Whether a file is one of Flott's own."""
     return os.path.abspath(filename).startswith(_ENGINE_FOLDER)
 
 

@@ -34,6 +34,7 @@ class InputGate:
         self._buffers: dict[tuple[int, int], list[tuple[int, int, bytes | _Spilled]]] = {}
         self._times: dict[tuple[int, int], list[EventTime]] = {}
         self.consumed: dict[tuple[int, int], str] = {}  #: (stage, channel) of each sender -> its attempt
+        self._received: dict[tuple[int, int], int] = {}  #: bytes by edge and subtask
         self.aborted = False
 
     def add(self, row: Row) -> None:
@@ -41,6 +42,7 @@ class InputGate:
         _, subtask, kind, edge, channel, sequence, payload = row
         if kind == DATA:
             self._buffers.setdefault((edge, subtask), []).append((channel, sequence, self._keep(payload)))
+            self._received[edge, subtask] = self._received.get((edge, subtask), 0) + len(payload)
         elif kind == TIME:
             attempt_id, entries = payload
             self.consumed[edge, channel] = attempt_id
@@ -60,6 +62,10 @@ class InputGate:
         while buffers:
             _, _, payload = buffers.pop()
             yield self._load(payload)
+
+    def bytes_received(self, edge: int, subtask: int) -> int:
+        """How many bytes came on an edge for a subtask."""
+        return self._received.get((edge, subtask), 0)
 
     def time(self, edge: int, subtask: int) -> EventTime:
         """How far event time has come on an edge: the minimum over its channels."""

@@ -6,6 +6,7 @@ travels by name. Each vertex is a pickle of its own, because every subtask gets 
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ import cloudpickle
 from flott.errors import UnserializableError
 from flott.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex, VertexId
 from flott.runtime.epoch.topology import Topology, lay_out
+from flott.runtime.epoch.user_code import main_classes, refuse_unpicklable
+from flott.runtime.logs.line import LogLimits
 from flott.runtime.state.backend import BackendSettings
 from flott.runtime.storage import LocalStorage
 
@@ -28,6 +31,7 @@ class TaskSettings:
     input_memory_bytes: int = 256 << 20
     job_parameters: dict[str, str] = field(default_factory=dict)
     backend: BackendSettings = field(default_factory=BackendSettings)
+    logs: LogLimits = field(default_factory=LogLimits)
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,8 @@ def make_image(
         payloads={v.id: _pickle_vertex(graph, v) for v in graph.vertices},
         storage=storage,
         settings=settings,
-        import_path=tuple(entry for entry in sys.path if entry),
-        main_classes=_main_classes(),
+        import_path=tuple(os.path.abspath(entry) for entry in sys.path if entry),
+        main_classes=bytes(cloudpickle.dumps(main_classes(), protocol=5)),
         batch=graph.batch,
     )
 
@@ -122,72 +126,4 @@ def _refuse_unpicklable(operator: ChainedOperator) -> None:
 
 
 def _refuse(operator: ChainedOperator, part: Any) -> None:
-    try:
-        cloudpickle.dumps(part)
-    except Exception as error:
-        culprit = _culprit(part, "", 0, set()) or "something it refers to"
-        raise UnserializableError(
-            f"The function of operator {operator.label} ({operator.node.source_line}) cannot be sent to a worker:"
-            f" it captures {culprit} ({type(error).__name__}: {error}). Create such objects in the function's open()"
-            " instead, or pass the plain data they are made from."
-        ) from error
-
-
-def _culprit(value: Any, path: str, depth: int, seen: set[int]) -> str | None:
-    """The innermost captured object that cannot be pickled, in words."""
-    if depth > 6 or id(value) in seen:
-        return None
-    seen.add(id(value))
-    for name, part in _captured(value):
-        try:
-            cloudpickle.dumps(part)
-        except Exception:
-            where = f"{path}.{name}" if path else name
-            inside = where if depth else ""  # the parts of a spec are named by us, what is in them by the user
-            return _culprit(part, inside, depth + 1, seen) or f"{where!r}, an object of type {type(part).__qualname__}"
-    return None
-
-
-def _captured(value: Any) -> list[tuple[str, Any]]:
-    """What an object brings along when it is pickled by value: closure cells, globals it uses, attributes, items."""
-    found: list[tuple[str, Any]] = []
-    function = getattr(value, "__func__", value)
-    if code := getattr(function, "__code__", None):
-        cells = getattr(function, "__closure__", None) or ()
-        for name, cell in zip(code.co_freevars, cells, strict=True):
-            try:
-                found.append((name, cell.cell_contents))
-            except ValueError:
-                continue
-        known = getattr(function, "__globals__", {})
-        found += [(name, known[name]) for name in code.co_names if name in known]
-        if (bound := getattr(value, "__self__", None)) is not None:
-            found.append(("self", bound))
-    elif isinstance(value, dict):
-        found += [(str(key), item) for key, item in value.items()]
-    elif isinstance(value, list | tuple | set):
-        found += [(str(index), item) for index, item in enumerate(value)]
-    elif hasattr(value, "__dict__") and not isinstance(value, type):
-        found += list(vars(value).items())
-    return found
-
-
-def _main_classes() -> bytes:
-    """The classes defined in the main script, by name. Those that cannot be pickled are left out."""
-    main = sys.modules.get("__main__")
-    classes = {
-        name: value
-        for name, value in vars(main).items()
-        if isinstance(value, type) and value.__module__ == "__main__" and value.__qualname__ == name
-    }
-    try:
-        return bytes(cloudpickle.dumps(classes, protocol=5))
-    except Exception:
-        picklable = {}
-        for name, value in classes.items():
-            try:
-                cloudpickle.dumps(value)
-            except Exception:
-                continue
-            picklable[name] = value
-        return bytes(cloudpickle.dumps(picklable, protocol=5))
+    refuse_unpicklable(operator.label, operator.node.source_line, part)

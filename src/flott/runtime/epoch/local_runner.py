@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from flott.errors import WorkerLostError
 from flott.runtime.epoch.image import JobImage
@@ -18,9 +18,9 @@ from flott.runtime.state.folding import FoldOrder, fold
 class LocalRunner:
     """Runs epochs in the calling thread. Records still travel as bytes between stages, as they do on Spark."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: TaskCache | None = None) -> None:
         self._image: JobImage | None = None
-        self._cache = TaskCache()
+        self._cache = cache or TaskCache()
         self._cancelled = False
         self._interrupted = False  #: only the epoch that runs
         self._cancelled_folds: set[str] = set()
@@ -42,9 +42,8 @@ class LocalRunner:
             ]
             for partition in range(stage.width):
                 task_attempt = f"{plan.epoch}.{stage.index}.{partition}"  # unlike any other of this run
-                for target, row in run_task(
-                    self._cache, image, plan, stage.index, partition, task_attempt, rows[partition]
-                ):
+                task = run_task(self._cache, image, plan, stage.index, partition, task_attempt, rows[partition])
+                for target, row in _survived(task):
                     if self._cancelled or self._interrupted:
                         raise WorkerLostError("The epoch was cancelled.")
                     following[target].append(row)
@@ -84,3 +83,11 @@ class LocalRunner:
 
     def close(self) -> None:
         self._cache.clear()
+
+
+def _survived(task: Iterable[tuple[int, Row]]) -> Iterator[tuple[int, Row]]:
+    """What a task gives. User code that exits ends the task, as it would end a worker, not the process of the job."""
+    try:
+        yield from task
+    except SystemExit as error:
+        raise WorkerLostError(f"User code has ended the worker: sys.exit({error.code!r}).") from error

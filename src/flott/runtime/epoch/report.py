@@ -11,6 +11,7 @@ from flott.graph.job_graph import JobGraph, VertexId
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.topology import Topology
+from flott.runtime.logs.line import TaskLog
 from flott.runtime.operators.lateness import LateCount
 from flott.runtime.operators.source import SplitReport
 from flott.runtime.operators.watermarks import TimeProgress
@@ -19,10 +20,20 @@ from flott.runtime.state.operator_shares import OperatorStateFile
 
 
 @dataclass(frozen=True)
+class TaskPlace:
+    """Where a task ran."""
+
+    host: str = "localhost"
+    executor: str = "in-process"  #: Spark's id of it, which is "driver" in local mode
+
+
+@dataclass(frozen=True)
 class OperatorReport:
     """One operator subtask after an epoch."""
 
     watermark: int = MIN_WATERMARK
+    watermark_in: int = MIN_WATERMARK  #: how far the operator was told that event time has come
+    watermark_out: int = MIN_WATERMARK  #: and what it told those that follow
     chain: Chain | None = None  #: its keyed state; None if it has none
     operator_state: OperatorStateFile | None = None
     state_entries: int = 0
@@ -36,6 +47,13 @@ class OperatorReport:
     late: LateCount = field(default_factory=LateCount)  #: of the records that came in, those refused for being late
     metrics: dict[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
     accumulators: bytes | None = None  #: what the epoch added up: the user's accumulators by name, encoded
+    written_bytes: int = 0  #: the size of the state files that the epoch added
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of all its state files."""
+        keyed = sum(file.size for file in self.chain or ())
+        return keyed + (self.operator_state.size if self.operator_state is not None else 0)
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,12 @@ class SubtaskReport:
     wakeup_ms: int | None  #: when it wants an epoch, input or not
     busy_seconds: float
     worker: int  #: process id, for people who look
+    place: TaskPlace = field(default_factory=TaskPlace)
+    started_ms: int = 0  #: by the clock of its host: when it began to take its input in
+    ended_ms: int = 0
+    records_out: int = 0  #: those that left the vertex, each once, however many edges it took
+    bytes_in: int = 0  #: of the buffers that came from other tasks, and that went there
+    bytes_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +82,7 @@ class EpochResult:
 
     reports: tuple[SubtaskReport, ...] = ()
     failures: tuple[FailureCard, ...] = ()
+    logs: tuple[TaskLog, ...] = ()  #: what tasks said, those that failed too; none of a task that said nothing
 
     def missing(self, graph: JobGraph) -> list[str]:
         """Subtasks that should have reported and did not."""

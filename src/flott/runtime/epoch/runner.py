@@ -10,7 +10,7 @@ from typing import Protocol
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
-from flott.runtime.epoch.wire import FAILURE, REPORT, Row
+from flott.runtime.epoch.wire import FAILURE, REPORT, SAID, Row
 from flott.runtime.state.chains import StateFile
 from flott.runtime.state.folding import FoldOrder
 
@@ -60,10 +60,12 @@ class EpochRunner(Protocol):
 
 def gather(rows: Iterable[Row]) -> EpochResult:
     """The result of an epoch from the rows that reached the driver."""
-    reports, failures = [], []
+    reports, failures, logs = [], [], []
     for row in rows:
         if row[2] == REPORT:
             reports.append(pickle.loads(row[6]))
         elif row[2] == FAILURE:
             failures.append(pickle.loads(row[6]))
-    return EpochResult(tuple(reports), tuple(failures))
+        elif row[2] == SAID:
+            logs.append(pickle.loads(row[6]))
+    return EpochResult(tuple(reports), tuple(failures), tuple(logs))

@@ -24,6 +24,7 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.epoch.wire import Origin, Row, decode_records, encode_records
+from flott.runtime.logs.hearing import Speaker
 from flott.runtime.operators.build import build_operator
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
@@ -57,14 +58,19 @@ def _common_type(types: Sequence[TypeInformation | None]) -> TypeInformation | N
 Batch = tuple[list[Any], list[int] | None, Origin]
 
 
-class Traffic:
+class RecordCounts:
     """Counts the records of one operator."""
 
-    __slots__ = ("records_in", "records_out")
+    __slots__ = ("records_in", "records_out", "records_sent")
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """An epoch begins."""
         self.records_in = 0
         self.records_out = 0
+        self.records_sent = 0  #: of those, how many left the vertex
 
 
 class Subtask:
@@ -81,6 +87,9 @@ class Subtask:
     ):
         self.vertex = vertex
         self.index = subtask
+        self.speaker = Speaker(
+            vertex.name, subtask, vertex.parallelism, vertex.head.node.name if len(vertex.operators) == 1 else None
+        )
         self.scope = scope  #: shared with the other subtasks of the task: they push records into each other
         self.image = image
         self.by_key = by_key  #: keyed input comes one key after the other, in a batch job
@@ -88,9 +97,10 @@ class Subtask:
         self._states: list[KeyedState | None] = [self._keyed_state(op) for op in vertex.operators]
         self._operator_states = [OperatorState(op.label) for op in vertex.operators]
         self.operators = [self._build(index, operator) for index, operator in enumerate(vertex.operators)]
-        self._traffic = [Traffic() for _ in vertex.operators]
+        self._traffic = [RecordCounts() for _ in vertex.operators]
         self._chains: list[Chain] = [() for _ in vertex.operators]
         self.partitions: dict[int, ResultPartition] = {}
+        self._times: list[tuple[EventTime, EventTime]] = []  #: what each operator was told, and what it told others
         self._metrics_before: list[dict[str, tuple[str, int | float]]] = [{} for _ in vertex.operators]
         self._opened: list[Operator] = []
         self._coalescers: list[Coalescer] = []  #: collect what the head emits key by key
@@ -175,10 +185,10 @@ class Subtask:
             for position, operator in enumerate(self.vertex.operators)
             if operator.fed_by == index and operator.side_tag == tag
         ]
-        for edge in self._outgoing:
-            if edge.source_operator == index and edge.side_tag == tag:
-                consumers.append(neighbours.get(edge.index) or self.partitions[edge.index].emit)
-        emit = self._counting_out(index, consumers)
+        leaving = [edge for edge in self._outgoing if edge.source_operator == index and edge.side_tag == tag]
+        for edge in leaving:
+            consumers.append(neighbours.get(edge.index) or self.partitions[edge.index].emit)
+        emit = self._counting_out(index, consumers, leaves=bool(leaving))
         return emit if declared is None else self._conforming(index, declared, emit)
 
     def _coalesced(self, emit: Emit) -> Emit:
@@ -225,7 +235,7 @@ class Subtask:
                 state.prefetch(keyed.select(value) for values, _, _ in ahead for value in values)
             yield from ahead
 
-    def _counting_out(self, index: int, consumers: Sequence[Emit]) -> Emit:
+    def _counting_out(self, index: int, consumers: Sequence[Emit], leaves: bool) -> Emit:
         traffic = self._traffic[index]
 
         def fan_out(values: list[Any], timestamps: list[int] | None) -> None:
@@ -233,7 +243,11 @@ class Subtask:
             for consume in consumers:
                 consume(values, timestamps)
 
-        return fan_out
+        def fan_out_and_leave(values: list[Any], timestamps: list[int] | None) -> None:
+            traffic.records_sent += len(values)
+            fan_out(values, timestamps)
+
+        return fan_out_and_leave if leaves else fan_out
 
     def _conforming(self, index: int, declared: TypeInformation, emit: Emit) -> Emit:
         operator = self.vertex.operators[index]
@@ -258,7 +272,7 @@ class Subtask:
         scope.epoch, scope.attempt, scope.attempt_id = plan.epoch, plan.attempt, attempt_id
         scope.now_ms, scope.seed, scope.origin = plan.now_ms, plan.seed, None
         for index, operator in enumerate(self.vertex.operators):
-            self._traffic[index].records_in = self._traffic[index].records_out = 0
+            self._traffic[index].begin()
             restored = plan.states.get(operator.id)
             start = restored[self.index] if restored is not None else SubtaskState()
             self._restore_operator(index, start)
@@ -303,12 +317,14 @@ class Subtask:
     def advance(self, time: EventTime) -> list[EventTime]:
         """Advance event time through the chain; returns each operator's, to tell those that follow."""
         times: list[EventTime] = []
+        self._times = []
         for index, operator in enumerate(self.operators):
             fed_by = self.vertex.operators[index].fed_by
             reached = time if fed_by is None else times[fed_by]
             if self.image.batch and reached.ended:
                 self.end_keys(index)
             times.append(operator.advance(reached))
+            self._times.append((reached, times[-1]))
             if times[-1].ended:
                 operator.finish()
             if index == 0:
@@ -357,10 +373,20 @@ class Subtask:
         committables, results = instance.prepare_commit() if isinstance(instance, SinkOperator) else ([], None)
         with _blaming(operator, "sending results to the driver"):
             encoded = encode_records(results, None, None) if results else None
+        told, tells = self._times[index]
+        chain = self._save_state(index, operator, state, attempt_id) if state is not None else None
+        operator_state = self._save_operator_state(index, operator, attempt_id)
+        sizes = {file.name: file.size for file in chain or ()}
+        if operator_state is not None:
+            sizes[operator_state.name] = operator_state.size
+        own = self._file_name(operator, attempt_id)
         return OperatorReport(
             watermark=instance.watermark,
-            chain=self._save_state(index, operator, state, attempt_id) if state is not None else None,
-            operator_state=self._save_operator_state(index, operator, attempt_id),
+            watermark_in=told.watermark,
+            watermark_out=tells.watermark,
+            chain=chain,
+            operator_state=operator_state,
+            written_bytes=sum(size for name, size in sizes.items() if name.startswith(own)),
             state_entries=(state.entry_count() if state else 0) + self._operator_states[index].size(),
             progress=instance.progress if isinstance(instance, TimestampsOperator) else None,
             splits=instance.reports if isinstance(instance, SourceOperator) else {},
@@ -388,6 +414,16 @@ class Subtask:
         name = self._file_name(operator, attempt_id)
         with _blaming(operator, "saving its keyed state"):
             return state.save(self._chains[index], self.image.storage, name)
+
+    @property
+    def records_sent(self) -> int:
+        """How many records left the vertex in this epoch."""
+        return sum(traffic.records_sent for traffic in self._traffic)
+
+    @property
+    def bytes_sent(self) -> int:
+        """The size of the buffers that other tasks were sent in this epoch."""
+        return sum(partition.bytes_sent for partition in self.partitions.values())
 
     def next_wakeup_ms(self) -> int | None:
         """When any operator wants an epoch."""

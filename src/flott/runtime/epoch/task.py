@@ -15,21 +15,24 @@ import pickle
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 from flott.errors import WorkerLostError
 from flott.graph.job_graph import JobEdge, JobVertex, VertexId
+from flott.runtime.clock import SystemClock
 from flott.runtime.epoch.failure import FailureCard, card_of
 from flott.runtime.epoch.gate import InputGate, combine
 from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
-from flott.runtime.epoch.report import SubtaskReport
+from flott.runtime.epoch.report import SubtaskReport, TaskPlace
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.topology import Stage, Topology
-from flott.runtime.epoch.wire import ABORT, FAILURE, REPORT, TIME, Row
+from flott.runtime.epoch.wire import ABORT, FAILURE, REPORT, SAID, TIME, Row
+from flott.runtime.logs.capture import TaskCapture
+from flott.runtime.logs.line import TaskLog
 from flott.runtime.operators.operator import Emit, EpochScope, EventTime, RecordFailure
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
 
@@ -190,16 +193,24 @@ def run_task(
     partition: int,
     task_attempt: str,
     rows: Iterable[Row],
+    place: TaskPlace | None = None,
 ) -> Iterator[Addressed]:
     """Run one task of one epoch. A generator: rows leave as they are made."""
-    return _Run(cache, image, plan, stage, partition, task_attempt).run(rows)
+    return _Run(cache, image, plan, stage, partition, task_attempt, place or TaskPlace()).run(rows)
 
 
 class _Run:
     """One execution of one task."""
 
     def __init__(
-        self, cache: TaskCache, image: JobImage, plan: EpochPlan, stage: int, partition: int, task_attempt: str
+        self,
+        cache: TaskCache,
+        image: JobImage,
+        plan: EpochPlan,
+        stage: int,
+        partition: int,
+        task_attempt: str,
+        place: TaskPlace,
     ):
         self._cache = cache
         self._image = image
@@ -210,6 +221,10 @@ class _Run:
         self._busy_with = ""  #: the vertex at work, for failure cards
         self._scope = EpochScope(epoch=plan.epoch, attempt=plan.attempt)
         self._batches = 0  #: taken so far
+        self._place = place
+        self._clock = SystemClock()  #: of this host: tells people when, decides nothing
+        self._started_ms = self._clock.now_ms()
+        self._said = TaskCapture(image.settings.logs)
 
     def run(self, rows: Iterable[Row]) -> Iterator[Addressed]:
         gate = InputGate(self._image.settings.input_memory_bytes)
@@ -227,25 +242,33 @@ class _Run:
                 return
             # Records come and go by the million and form no cycles: the collector would only search in vain.
             gc.disable()
-            task: StageTask | None = None
-            try:
-                task = self._cache.take(self._image, self._stage, self._partition)
-                yield from self._epoch(task, gate)
-            except GeneratorExit:  # the epoch was cancelled
-                if task is not None:
-                    close_quietly(task)
-                raise
-            except Exception as error:
-                if task is not None:
-                    close_quietly(task)
-                yield from self._fail(card_of(error, self._busy_with, self._partition, self._scope))
-                return
-            if not self._plan.final:
-                self._cache.give_back(task)
+            with self._said:
+                yield from self._attempt(gate)
+            if lines := self._said.lines():
+                epoch, attempt, place = self._plan.epoch, self._plan.attempt, self._place
+                yield self._to_driver(SAID, TaskLog(epoch, attempt, place.host, place.executor, os.getpid(), lines))
         finally:
             gate.close()
             if collecting:
                 gc.enable()
+
+    def _attempt(self, gate: InputGate) -> Iterator[Addressed]:
+        """The epoch, or what is told of its failure."""
+        task: StageTask | None = None
+        try:
+            task = self._cache.take(self._image, self._stage, self._partition)
+            yield from self._epoch(task, gate)
+        except GeneratorExit:  # the epoch was cancelled
+            if task is not None:
+                close_quietly(task)
+            raise
+        except Exception as error:
+            if task is not None:
+                close_quietly(task)
+            yield from self._fail(card_of(error, self._busy_with, self._partition, self._scope))
+            return
+        if not self._plan.final:
+            self._cache.give_back(task)
 
     # --- the epoch ---------------------------------------------------------------------------------------------------
 
@@ -274,13 +297,20 @@ class _Run:
         busy = (perf_counter() - started) / max(len(task.subtasks), 1)
         for subtask, operators, wakeup in zip(task.subtasks, saved, wakeups, strict=True):
             report = SubtaskReport(
-                subtask.vertex.id, subtask.index, self._attempt_id, gate.consumed, operators, wakeup, busy, os.getpid()
-            )
+                subtask.vertex.id, subtask.index, self._attempt_id, gate.consumed, operators, wakeup, busy, os.getpid(),
+                place=self._place,
+                started_ms=self._started_ms,
+                ended_ms=self._clock.now_ms(),
+                records_out=subtask.records_sent,
+                bytes_in=sum(gate.bytes_received(e.index, subtask.index) for e in task.incoming[subtask.vertex.id]),
+                bytes_out=subtask.bytes_sent,
+            )  # fmt: skip
             yield self._to_driver(REPORT, report)
 
     def _focus(self, subtask: Subtask) -> None:
         self._busy_with = subtask.vertex.name
         self._scope = subtask.scope
+        self._said.turn_to(subtask.speaker, subtask.scope)
 
     def _feed(self, task: StageTask, subtask: Subtask, gate: InputGate) -> Iterator[Addressed]:
         head = subtask.operators[0]
@@ -395,7 +425,7 @@ class _Run:
         return self._address((driver, self._partition, kind, 0, self._partition, 0, pickle.dumps(content, 5)))
 
     def _fail(self, card: FailureCard) -> Iterator[Addressed]:
-        yield self._to_driver(FAILURE, card)
+        yield self._to_driver(FAILURE, replace(card, host=self._place.host, executor=self._place.executor))
         yield from self._abort()
 
     def _abort(self) -> Iterator[Addressed]:

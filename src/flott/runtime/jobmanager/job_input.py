@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from flott.datastream.connectors.base import SlicePlan
+from flott.datastream.connectors.base import Pending, SlicePlan
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import InputPlan, Manifest, SourceSnapshot
@@ -111,6 +111,10 @@ class JobInput:
     def snapshot(self) -> dict[OperatorId, SourceSnapshot]:
         """All sources as they are now."""
         return {ident: coordinator.snapshot() for ident, coordinator in self._sources.items()}
+
+    def pending(self, now_ms: int) -> dict[OperatorId, Pending]:
+        """What every source has left."""
+        return {ident: source.pending(now_ms) for ident, source in self._sources.items()}
 
     def facts(self, latest: Manifest, graph: JobGraph) -> dict[OperatorId, SourceFacts]:
         """What is known about the sources of a checkpoint, from any thread: the mapping is replaced, never changed."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -25,6 +27,7 @@ from flott.errors import (
     EpochFailure,
     EpochTimeoutError,
     FlottError,
+    LeadershipLostError,
     ProgramError,
     SavepointError,
     StorageError,
@@ -32,12 +35,13 @@ from flott.errors import (
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.metrics.metricbase import combine
+from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import InputPlan, Manifest, OperatorSnapshot
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.accumulators import add_up, values_of
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
-from flott.runtime.epoch.redistribute import redistribute, snapshot_of
+from flott.runtime.epoch.redistribute import snapshot_of
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import EpochRunner
 from flott.runtime.jobmanager import ledger
@@ -47,10 +51,10 @@ from flott.runtime.jobmanager.checkpoint_policy import CheckpointPolicy
 from flott.runtime.jobmanager.commits import SinkCommits
 from flott.runtime.jobmanager.compaction import Compaction
 from flott.runtime.jobmanager.deployment import Deployment
-from flott.runtime.jobmanager.epoch_outcome import raise_failures, statistics_of
+from flott.runtime.jobmanager.epoch_outcome import failure_of, raise_failures, statistics_of
 from flott.runtime.jobmanager.job_input import JobInput, Slices
-from flott.runtime.jobmanager.listener import JobListener
-from flott.runtime.jobmanager.rescaling import RescaleRequest, is_rescaled, level
+from flott.runtime.jobmanager.listener import JobListener, RestoredFrom, SavepointNews
+from flott.runtime.jobmanager.rescaling import RescaleRequest, starts_of
 from flott.runtime.jobmanager.restart import GiveUp, RestartStrategy, strategy_of
 from flott.runtime.jobmanager.retained import RetainedCheckpoints
 from flott.runtime.jobmanager.savepoints import Demand, SavepointCoordinator, SavepointRequest
@@ -84,6 +88,7 @@ class JobMaster:
     on_step: Callable[[str, int], None] = lambda step, epoch: None  #: called between the steps of the protocol
     beside: SideWork = field(default_factory=Threaded)  #: where work beside the epochs is done
     fold_rules: FoldRules = field(default_factory=FoldRules)
+    began_with: RestoredFrom | None = None  #: the snapshot that was made the first checkpoint of a new job
 
     history: JobStatusHistory = field(init=False)
     failure: FlottError | None = field(init=False, default=None)
@@ -93,6 +98,8 @@ class JobMaster:
     def __post_init__(self) -> None:
         self.history = JobStatusHistory(self.clock.now_ms)
         self._cancelled = threading.Event()
+        self._suspended = False  #: it was cancelled here to go on elsewhere
+        self._wanted_checkpoints: deque[CompletableFuture[int]] = deque()
         self._bell = Bell(self.clock)  #: ends a wait for input
         self._strategy: RestartStrategy = strategy_of(self.configuration)
         self._clock_driven = clock_driven(self.graph)
@@ -107,15 +114,16 @@ class JobMaster:
         self._watchdog = EpochWatchdog(self._policy.timeout_ms, self.clock, self.runner.interrupt)
         self.savepoints = SavepointCoordinator(
             self.job_id, self.store.storage, self.retained, self.runner, self.beside, self.clock, self.wake,
-            sync=options.read(self.configuration, options.STORAGE_SYNC),
+            sync=options.read(self.configuration, options.STORAGE_SYNC), tell=self._tell_savepoint,
         )  # fmt: skip
-        self._commits = SinkCommits(self.graph, self.job_id, self._pause)
+        self._commits = SinkCommits(self.graph, self.job_id, self._pause, self.store.fence)
         self._input = JobInput(self._poll_ms)
         self._latest: Manifest | None = None
         self._resumed_from: Manifest | None = None  #: what the job was started from
         self._pending: InputPlan | None = None  #: the plan of the next epoch, once it is fixed
         self._attempt = 0
         self._failures_ms: list[int] = []
+        self._told: BaseException | None = None  #: the failure that listeners have heard of
         self._failed_checkpoints = 0  #: in a row, that were tolerated
         self._last_start_ms: int | None = None
         self._last_end_ms: int | None = None
@@ -130,18 +138,21 @@ class JobMaster:
             self._move(JobStatus.CREATED)
             self._move(JobStatus.RUNNING)
             self._run_epochs()
-            self._move(JobStatus.CANCELLING if self._cancelled.is_set() else JobStatus.FINISHED)
             if self._cancelled.is_set():
-                self._move(JobStatus.CANCELED)
+                self._leave()
+            else:
+                self._move(JobStatus.FINISHED)
         except KeyboardInterrupt:
             self.cancel()
-            self._move(JobStatus.CANCELLING)
-            self._move(JobStatus.CANCELED)
+            self._leave()
             raise
+        except LeadershipLostError as error:
+            log.warning("Job %r goes on elsewhere: %s", self.graph.name, error)
+            self._suspended = True
+            self._leave()
         except EpochFailure as error:
             if self._cancelled.is_set():
-                self._move(JobStatus.CANCELLING)
-                self._move(JobStatus.CANCELED)
+                self._leave()
             else:
                 self._give_up(error)
         except Exception as error:
@@ -174,6 +185,20 @@ class JobMaster:
         self._compaction.cancel()
         self.savepoints.cancel()
 
+    def suspend(self) -> None:
+        """Stop where the last checkpoint is, from any thread, and leave everything for whoever goes on with the job."""
+        self._suspended = True
+        self.cancel()
+
+    def take_checkpoint(self) -> CompletableFuture[int]:
+        """Complete an epoch, input or not, from any thread; its number. It may be the one that runs now."""
+        answer: CompletableFuture[int] = CompletableFuture()
+        self._wanted_checkpoints.append(answer)
+        if self.history.status.is_terminal_state():  # it may have looked for the last time before this was there
+            self._refuse_checkpoints()
+        self.wake()
+        return answer
+
     def take_savepoint(self, request: SavepointRequest) -> CompletableFuture[str]:
         """Take a savepoint between two epochs, from any thread; its path."""
         if self.graph.batch:
@@ -198,7 +223,10 @@ class JobMaster:
                 " reads its input from the beginning. Start it without a checkpoint, or set execution.runtime-mode to"
                 " STREAMING."
             )
+        for listener in self.listeners:
+            listener.on_graph(self.graph)
         self._recover()
+        self._tell_restored(self.began_with)
 
     def _recover(self) -> None:
         """Be where the last completed checkpoint was: commit it (again), forget all later traces."""
@@ -225,20 +253,73 @@ class JobMaster:
         for listener in self.listeners:
             listener.on_status(to, reason)
 
+    def _leave(self) -> None:
+        """Somebody has asked the job to end, or another process goes on with it."""
+        if self._suspended:
+            self._move(JobStatus.SUSPENDED)
+        else:
+            self._move(JobStatus.CANCELLING)
+            self._move(JobStatus.CANCELED)
+
+    def _tell_failure(self, error: BaseException) -> None:
+        if error is not self._told:
+            self._told = error
+            failure = failure_of(error, self.graph)
+            for listener in self.listeners:
+                listener.on_failure(failure)
+
+    def _tell_epoch_failed(self, epoch: int, error: BaseException, tolerated: bool) -> None:
+        failure = failure_of(error, self.graph)
+        for listener in self.listeners:
+            listener.on_epoch_failed(epoch, failure, tolerated)
+
+    def _tell_savepoint(self, news: SavepointNews) -> None:
+        for listener in self.listeners:
+            listener.on_savepoint(news)
+
+    def _tell_restored(self, restored: RestoredFrom | None = None) -> None:
+        if self._latest is not None:
+            path = str(Path(self.store.storage.root, paths.checkpoint(self._latest.checkpoint_id)))
+            for listener in self.listeners:
+                listener.on_restored(restored or RestoredFrom(self._latest.checkpoint_id, path))
+
     def _give_up(self, error: Exception) -> None:
+        if self._is_deposed():  # whatever went wrong: things have been taken away from under this process
+            log.warning("Job %r goes on elsewhere. What failed here: %s", self.graph.name, error)
+            self._suspended = True
+            self._leave()
+            return
+        self._tell_failure(error)
         self.failure = error if isinstance(error, FlottError) else EpochFailure(f"{type(error).__name__}: {error}")
         if not isinstance(error, FlottError):
             log.exception("The job failed because of an unexpected error.")
         self._move(JobStatus.FAILING, str(self.failure))
         self._move(JobStatus.FAILED, str(self.failure))
 
+    def _is_deposed(self) -> bool:
+        try:
+            if self.store.fence is not None:
+                self.store.fence.check()
+        except LeadershipLostError:
+            return True
+        except StorageError:
+            pass
+        return False
+
     def _close(self) -> None:
         self._watchdog.close()  # first: it cannot fail, and its thread would outlive a job that fails to end well
         self.savepoints.close(f"The job ended ({self.history.status.name}) before the savepoint could be taken.")
         self.deployment.job_ended(EpochFailure(f"Job {self.graph.name!r} ended before another epoch was complete."))
+        self._refuse_checkpoints()
         self._input.close()
         self._commits.close()
-        self._compaction.close()
+        with suppress(LeadershipLostError):  # then its files are for the successor to delete
+            self._compaction.close()
+
+    def _refuse_checkpoints(self) -> None:
+        while self._wanted_checkpoints:
+            ended = f"Job {self.graph.name!r} ended before the checkpoint could be taken."
+            self._wanted_checkpoints.popleft().set_exception(EpochFailure(ended))
 
     # --- one epoch, and what follows if it fails ---------------------------------------------------------------------
 
@@ -251,7 +332,7 @@ class JobMaster:
             elif demand is Demand.STOP or self._is_finished():
                 return
             else:
-                self._try_epoch(demand)
+                self._try_epoch(demand or (Demand.EPOCH if self._wanted_checkpoints else None))
 
     def _try_epoch(self, demand: Demand | None = None) -> None:
         try:
@@ -276,6 +357,7 @@ class JobMaster:
         while isinstance(error, EpochFailure) and self._policy.tolerates(error, self._failed_checkpoints):
             self._failed_checkpoints += 1
             self._attempt += 1
+            self._tell_epoch_failed(self._next_epoch, error, tolerated=True)
             log.warning("Checkpoint %d failed, which is tolerated: %s", self._next_epoch, error)
             try:
                 self._recover()
@@ -288,7 +370,9 @@ class JobMaster:
 
     def _restart(self, error: FlottError) -> None:
         self._attempt += 1
+        self._tell_epoch_failed(self._next_epoch, error, tolerated=False)
         while True:
+            self._tell_failure(error)
             self._failures_ms = [*self._failures_ms[-REMEMBERED_FAILURES:], self.clock.now_ms()]
             decision = self._strategy.decide(self._failures_ms)
             if isinstance(decision, GiveUp):
@@ -302,6 +386,7 @@ class JobMaster:
             try:
                 self._recover()
                 self._move(JobStatus.RUNNING)
+                self._tell_restored()
                 return
             except (EpochFailure, ProgramError) as again:  # a source that could be opened before may be so again
                 error = again
@@ -318,6 +403,7 @@ class JobMaster:
         self._input.rescale(self.graph)
         log.info("Job %r goes on with another parallelism: %s.", self.graph.name, ", ".join(map(str, changed)))
         for listener in self.listeners:
+            listener.on_graph(self.graph)
             listener.on_rescale(self._next_epoch, changed)
 
     def _pause(self, delay_ms: int) -> bool:
@@ -386,7 +472,11 @@ class JobMaster:
         planned = self.clock.monotonic()
         for listener in self.listeners:
             listener.on_start(plan.epoch, self.runner.progress)
+        handed_over_ms = self.clock.now_ms()
         result = self._run_in_time(epoch_plan)
+        if result.logs:
+            for listener in self.listeners:
+                listener.on_logs(result.logs)
         self.on_step("ran", plan.epoch)
         raise_failures(result, self.graph, self.deployment.topology)
         ran = self.clock.monotonic()
@@ -411,6 +501,7 @@ class JobMaster:
         statistics = statistics_of(
             self.graph, plan, result, manifest, attempt,
             [planned - started, ran - planned, completed - ran, committed - completed],
+            started_at_ms=self._last_start_ms, handed_over_ms=handed_over_ms, pending=self._input.pending(plan.now_ms),
         )  # fmt: skip
         work_ms = result.busy_seconds(self.deployment.topology) * 1000
         self._budget = next_budget(
@@ -426,6 +517,8 @@ class JobMaster:
         for listener in self.listeners:
             listener.on_epoch(statistics)
         self._last_end_ms = self.clock.now_ms()
+        while self._wanted_checkpoints:
+            self._wanted_checkpoints.popleft().set_result(manifest.checkpoint_id)
         self.deployment.epoch_completed()
         if self._autoscaler is not None:
             self._autoscaler.epoch_completed(self.clock.monotonic() * 1000, work_ms, statistics.backlog)
@@ -448,13 +541,7 @@ class JobMaster:
     def _starts(self) -> dict[OperatorId, tuple[SubtaskState, ...]]:
         """Where the subtasks of all operators begin."""
         before = self._latest.operators if self._latest is not None else {}
-        starts = {
-            ident: redistribute(before.get(ident), operator, resuming=self._latest is self._resumed_from)
-            for ident, operator in self.graph.operators.items()
-        }
-        if is_rescaled(before, self.graph):
-            return {ident: level(before.get(ident), states) for ident, states in starts.items()}
-        return starts
+        return starts_of(before, self.graph, resuming=self._latest is self._resumed_from)
 
     def _acknowledge(self, plan: InputPlan, result: EpochResult, final: bool) -> Manifest:
         """What the reports amount to: the next checkpoint."""

@@ -20,6 +20,7 @@ from flott.graph.operator_ids import OperatorId, operator_ids
 from flott.graph.stream_graph import StreamGraph, StreamNode
 from flott.runtime.checkpoint.manifest import OperatorSnapshot
 from flott.runtime.epoch.plan import SubtaskState
+from flott.runtime.epoch.redistribute import redistribute
 from flott.runtime.operators.watermarks import TimeProgress
 
 
@@ -141,6 +142,19 @@ def is_rescaled(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGrap
         ident in operators and operators[ident].parallelism != operator.node.parallelism
         for ident, operator in graph.operators.items()
     )
+
+
+def starts_of(
+    before: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph, *, resuming: bool
+) -> dict[OperatorId, tuple[SubtaskState, ...]]:
+    """Where the subtasks of all operators begin. ``resuming``: from the checkpoint that the job was started from."""
+    starts = {
+        ident: redistribute(before.get(ident), operator, resuming=resuming)
+        for ident, operator in graph.operators.items()
+    }
+    if is_rescaled(before, graph):
+        return {ident: level(before.get(ident), states) for ident, states in starts.items()}
+    return starts
 
 
 def level(snapshot: OperatorSnapshot | None, states: tuple[SubtaskState, ...]) -> tuple[SubtaskState, ...]:

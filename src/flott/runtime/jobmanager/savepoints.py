@@ -34,6 +34,7 @@ from flott.runtime.checkpoint.savepoint import canonical, canonical_work, native
 from flott.runtime.checkpoint.savepoint_files import remove_half_written
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.runner import EpochRunner
+from flott.runtime.jobmanager.listener import SavepointNews, SavepointStage
 from flott.runtime.jobmanager.retained import RetainedCheckpoints
 from flott.runtime.jobmanager.side_work import SideWork
 from flott.runtime.storage import LocalStorage
@@ -84,6 +85,7 @@ class SavepointCoordinator:
         clock: Clock,
         wake: Callable[[], None],
         sync: bool = True,
+        tell: Callable[[SavepointNews], None] = lambda news: None,
     ):
         self._job_id = job_id
         self._storage = storage
@@ -93,6 +95,8 @@ class SavepointCoordinator:
         self._clock = clock
         self._wake = wake
         self._sync = sync
+        self._tell = tell
+        self._taken = 0
         self._lock = threading.Lock()
         self._waiting: deque[SavepointRequest] = deque()
         self._ended: SavepointError | None = None
@@ -193,6 +197,12 @@ class SavepointCoordinator:
     def _take(self, request: SavepointRequest, manifest: Manifest) -> None:
         """Write one savepoint and answer its request."""
         started = self._clock.monotonic()
+        self._taken += 1
+        news = SavepointNews(
+            self._taken, SavepointStage.IN_PROGRESS, manifest.checkpoint_id, request.format,
+            stops_the_job=request.after is not After.GO_ON,
+        )  # fmt: skip
+        self._tell(news)
         ident = paths.savepoint(self._job_id, uuid4().hex[:12])
         target = replace(self._storage, root=str(Path(request.directory, ident)), sync=self._sync)
         try:
@@ -203,17 +213,21 @@ class SavepointCoordinator:
             else:
                 size = self._write_canonical(ident, target, manifest)
         except Exception as error:
-            if remove_half_written(target):  # else the next start of the job tries again: the pin says what to remove
+            # Its own, whoever leads by now. If it cannot be removed the next start of the job tries: there is the pin.
+            if remove_half_written(replace(target, fence=None)):
                 with suppress(Exception):  # a pin without a savepoint is void
                     self._retained.unpin(ident)
             log.warning("A savepoint of checkpoint %d failed: %s", manifest.checkpoint_id, error)
-            _refuse(request, self._failure(request, manifest, error))
+            failure = self._failure(request, manifest, error)
+            self._tell(replace(news, stage=SavepointStage.FAILED, failure=str(failure)))
+            _refuse(request, failure)
             return
         took_ms = (self._clock.monotonic() - started) * 1000
         log.info(
             "Savepoint of checkpoint %d: %s (%s, %d bytes of state, %.0f ms).",
             manifest.checkpoint_id, target.root, request.format.name, size, took_ms,
         )  # fmt: skip
+        self._tell(replace(news, stage=SavepointStage.COMPLETED, path=target.root, state_bytes=size))
         with suppress(InvalidStateError):  # whoever asked has stopped waiting
             request.path.set_result(target.root)
 

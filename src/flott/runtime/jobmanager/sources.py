@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from flott.common.watermark_strategy import MIN_WATERMARK, WatermarkStrategy
-from flott.datastream.connectors.base import SlicePlan, SliceRequest, Source
+from flott.datastream.connectors.base import Pending, SlicePlan, SliceRequest, Source
 from flott.errors import EpochFailure, FlottError, ProgramError
 from flott.graph.job_graph import ChainedOperator
 from flott.graph.specs import SourceSpec
@@ -217,6 +217,15 @@ class SourceCoordinator:
             state = self._enumerator.snapshot()
         self._settled = tuple(map(tuple, readers))
         return SourceSnapshot(state, dict(self._splits), self.finished, self._settled)
+
+    def pending(self, now_ms: int) -> Pending:
+        """What is left to read, if the source knows: told to people, so that it is no failure if it cannot say."""
+        if self.finished:
+            return Pending(records=0)
+        try:
+            return self._enumerator.pending(now_ms)
+        except Exception:
+            return Pending()
 
     def idle_deadline_ms(self) -> int | None:
         """When the next split will have been silent for so long that event time may go on without it."""

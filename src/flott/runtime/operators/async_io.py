@@ -50,7 +50,7 @@ class AsyncOperator(FunctionOperator):
 
     def prepare(self) -> None:
         assert self._thread is not None
-        self._window = CallWindow(self._thread.loop, self._spec, self._invoke(), self._on_timeout())
+        self._window = CallWindow(self._thread.loop, self._spec, self._invoke(), self._on_timeout(), self.context)
         if self._interrupted:
             self._window.interrupt()
 

@@ -17,6 +17,7 @@ from flott.common.types import Row
 from flott.errors import WorkerLostError
 from flott.graph.specs import AsyncSpec
 from flott.runtime.operators.event_loop import cancel_tasks
+from flott.runtime.operators.operator import OperatorContext
 
 #: From a record to what its results will be.
 Invoke = Callable[[Any], Awaitable[Iterable[Any]]]
@@ -70,7 +71,9 @@ class CallWindow:
         spec: AsyncSpec,
         invoke: Invoke,
         on_timeout: Callable[[Any], Iterable[Any]],
+        context: OperatorContext | None = None,
     ):
+        self.context = context  #: where the calls belong to: for whoever finds one on the call stack
         self._loop = loop
         self._invoke = invoke
         self._on_timeout = on_timeout

@@ -1,0 +1,207 @@
+"""Listens to what tasks print and log, and to nobody else. Task side.
+
+While a task is at work, ``sys.stdout`` and ``sys.stderr`` are streams that pass everything on to the real ones, and
+tell the task's hearing about it; every log record that is made is heard as well, whatever its logger and handlers.
+Nothing is done per record: what is not said, costs nothing.
+
+Who speaks is known by the thread, or else by the operator on the call stack (calls of asynchronous functions run in an
+event loop's thread). A worker process has one task at a time, so what its other threads say is that task's, too. In the
+driver's process, where tasks run in-process, it is not: what is printed outside tasks is left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Iterable
+from types import FrameType, TracebackType
+from typing import Any, TextIO
+
+from flott.runtime.logs.call_stack import operator_above
+from flott.runtime.logs.hearing import Speaker, TaskHearing
+from flott.runtime.logs.line import LogLimits, LogLine
+from flott.runtime.operators.operator import EpochScope
+
+#: The attribute of a log record that a task's capture has: a log that is told by the driver need not take it again.
+HEARD = "is_heard_by_flott"
+
+
+class _Here(threading.local):
+    """What is known of a thread."""
+
+    hearing: TaskHearing | None = None  #: of the task it runs
+    is_heard = False  #: what it writes at this moment was heard already
+    is_a_tasks = False  #: what it writes at this moment, a task has said
+
+
+class _Switchboard:
+    """Who listens in this process. The lock is held for moments, and never when anything is printed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.tasks: dict[int, TaskCapture] = {}  #: at work
+        self.is_worker = False
+        self.background: TaskHearing | None = None  #: of a worker: what its threads say between two tasks
+
+
+_here = _Here()
+_switchboard = _Switchboard()
+
+
+def claim_process(limits: LogLimits) -> None:
+    """This process is a worker: whatever is said in it, is said by tasks."""
+    if _switchboard.is_worker:
+        return
+    _switchboard.is_worker = True
+    _switchboard.background = TaskHearing(limits)
+    root = logging.getLogger()
+    if root.level == logging.WARNING and not root.handlers:  # as Python sets it: nobody has chosen
+        root.setLevel(limits.level)
+    _plug_in()
+
+
+def is_said_by_a_task() -> bool:
+    """For a stream that is being written to by this thread: whether it is told elsewhere who wrote."""
+    return _here.is_a_tasks
+
+
+class TaskCapture:
+    """Listens for as long as it is entered, to one task in one epoch."""
+
+    def __init__(self, limits: LogLimits):
+        self._hearing = TaskHearing(limits)
+        self._scope: EpochScope | None = None
+        self._background: tuple[LogLine, ...] = ()
+
+    def turn_to(self, speaker: Speaker, scope: EpochScope) -> None:
+        """This subtask is at work, in the scope that its operators share."""
+        self._hearing.speaker = speaker
+        self._scope = scope
+
+    def has_scope(self, scope: EpochScope) -> bool:
+        return self._scope is scope
+
+    @property
+    def hearing(self) -> TaskHearing:
+        return self._hearing
+
+    def __enter__(self) -> TaskCapture:
+        with _switchboard.lock:
+            _switchboard.tasks[id(self)] = self
+            _plug_in()
+        _here.hearing = self._hearing
+        if _switchboard.background is not None:
+            self._background = _switchboard.background.finish()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if _here.hearing is self._hearing:
+            _here.hearing = None
+        with _switchboard.lock:
+            _switchboard.tasks.pop(id(self), None)
+            if _switchboard.background is not None:
+                _switchboard.background.speaker = self._hearing.speaker
+            if not _switchboard.tasks and not _switchboard.is_worker:
+                _unplug()
+
+    def lines(self) -> tuple[LogLine, ...]:
+        """What was said."""
+        return self._background + self._hearing.finish()
+
+
+# --- who is it? ------------------------------------------------------------------------------------------------------
+
+
+def _listening(frame: FrameType | None) -> TaskHearing | None:
+    """Whose it is, what this thread says."""
+    if (hearing := _here.hearing) is not None:
+        return hearing
+    if not _switchboard.tasks:
+        return _switchboard.background
+    context = operator_above(frame)
+    tasks = list(_switchboard.tasks.values())
+    for task in tasks:
+        if context is not None and task.has_scope(context.scope):
+            return task.hearing
+    return tasks[0].hearing if _switchboard.is_worker else None
+
+
+# --- streams and records ---------------------------------------------------------------------------------------------
+
+
+class _HeardStream:
+    """A stream that passes on what is written to it, and tells who listens."""
+
+    def __init__(self, name: str, behind: TextIO):
+        self._name = name
+        self._behind = behind
+
+    @property
+    def behind(self) -> TextIO:
+        return self._behind
+
+    def write(self, text: str) -> int:
+        if _here.is_heard or not isinstance(text, str):
+            return self._behind.write(text)  # another such stream has it already, or it is refused
+        frame = sys._getframe(1)
+        _here.is_heard = True
+        try:
+            if (hearing := _listening(frame)) is not None:
+                hearing.printed(self._name, text, frame)
+                _here.is_a_tasks = True
+            return self._behind.write(text)
+        finally:
+            _here.is_heard = _here.is_a_tasks = False
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+    def __iter__(self) -> Any:
+        return iter(self._behind)
+
+
+class _HeardRecords:
+    """Makes log records as before, and tells who listens."""
+
+    def __init__(self, behind: Any):
+        self.behind = behind
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if _here.is_heard:
+            return self.behind(*arguments, **named)
+        frame = sys._getframe(1)
+        _here.is_heard = True
+        try:
+            record = self.behind(*arguments, **named)
+            if (hearing := _listening(frame)) is not None:
+                hearing.logged(record, frame)
+                setattr(record, HEARD, True)
+            return record
+        finally:
+            _here.is_heard = False
+
+
+def _plug_in() -> None:
+    """Be the streams and the maker of records, unless it is so already. A program may have put others there."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, _HeardStream):
+            setattr(sys, name, _HeardStream(name, stream))
+    factory = logging.getLogRecordFactory()
+    if not isinstance(factory, _HeardRecords):
+        logging.setLogRecordFactory(_HeardRecords(factory))
+
+
+def _unplug() -> None:
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, _HeardStream):
+            setattr(sys, name, stream.behind)
+    factory = logging.getLogRecordFactory()
+    if isinstance(factory, _HeardRecords):
+        logging.setLogRecordFactory(factory.behind)

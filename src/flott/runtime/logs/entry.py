@@ -1,0 +1,127 @@
+"""An entry of a structured log: its JSON line, its text for people, and which entries somebody wants. Data.
+
+    {"time": "2026-03-01T12:00:00.250Z", "level": "INFO", "logger": "stdout", "message": "got 7", "job": "2f…",
+     "task": "Map -> Sink", "operator": "Map", "subtask": 1, "parallelism": 4, "host": "a", "task_manager": "3", …}
+
+    2026-03-01 12:00:00,250 INFO  [Map (2/4)] got 7
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+#: What would steer a terminal, and half characters.
+_UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One entry. None: does not apply."""
+
+    time: str  #: UTC, in ISO form, with milliseconds
+    level: str
+    logger: str
+    message: str
+    job: str | None = None
+    task: str | None = None  #: the name of the vertex
+    operator: str | None = None
+    subtask: int | None = None  #: the first is 0
+    parallelism: int | None = None
+    host: str | None = None
+    task_manager: str | None = None  #: Spark's id of the executor
+    stream: str | None = None  #: stdout or stderr, if it was printed
+    epoch: int | None = None
+    thread: str | None = None
+
+    def encoded(self) -> bytes:
+        """As one line of JSON, without its end."""
+        known = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
+        try:
+            return json.dumps(known, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # half a character, which is none
+            whole = {name: _spelled(value) if isinstance(value, str) else value for name, value in known.items()}
+            return json.dumps(whole, ensure_ascii=False).encode()
+
+    def text(self) -> str:
+        """For people. Further lines of the message are indented: nothing in a message looks like another entry."""
+        stamp = self.time.replace("T", " ").replace(".", ",").removesuffix("Z")
+        who = self._who()
+        return _shown(f"{stamp} {self.level:<7} {f'[{who}] ' if who else ''}{self.message}")
+
+    def _who(self) -> str:
+        """The operator, or the task, and the subtask; of others the logger."""
+        name = self.operator or self.task
+        if name is None:
+            return self.logger
+        if self.subtask is None:
+            return name
+        return f"{name} ({self.subtask + 1}{f'/{self.parallelism}' if self.parallelism else ''})"
+
+
+_NAMES = tuple(field.name for field in fields(LogEntry))
+_TEXTS = frozenset(_NAMES) - {"subtask", "parallelism", "epoch"}
+
+
+def parse(line: bytes) -> LogEntry | None:
+    """The entry in a line; None if it is no entry of a structured log."""
+    try:
+        found: Any = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not {"time", "level", "logger", "message"} <= found.keys():
+        return None
+    known = {name: found[name] for name in _NAMES if found.get(name) is not None}
+    if any(not isinstance(value, str if name in _TEXTS else int) for name, value in known.items()):
+        return None
+    return LogEntry(**known)
+
+
+def _spelled(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _shown(text: str) -> str:
+    return _UNFIT.sub(lambda found: repr(found[0])[1:-1], text).replace("\n", "\n    ")
+
+
+def stamp(time_ms: float) -> str:
+    """A time as entries have it.
+
+    >>> stamp(1_000)
+    '1970-01-01T00:00:01.000Z'
+    """
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class LogFilter:
+    """Which entries somebody wants. None: any."""
+
+    level: str | None = None  #: this one and those above it
+    operator: str | None = None  #: its name, or that of its task
+    subtask: int | None = None
+    task_manager: str | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing is left out: not even lines that are no entries."""
+        return self == LogFilter()
+
+    def takes(self, entry: LogEntry) -> bool:
+        """Whether the entry is wanted."""
+        return (
+            (self.level is None or _rank(entry.level) >= _rank(self.level))
+            and (self.operator is None or self.operator in (entry.operator, entry.task))
+            and (self.subtask is None or self.subtask == entry.subtask)
+            and (self.task_manager is None or self.task_manager == entry.task_manager)
+        )
+
+
+def _rank(level: str) -> int:
+    """Levels that a program has made up stand where INFO does."""
+    return logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
