@@ -6,6 +6,9 @@ only then.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -18,7 +21,17 @@ if TYPE_CHECKING:
     from flott.graph.stream_graph import StreamGraph
 
 #: The values of ``execution.target`` and the module that makes each executor.
-_EXECUTORS = {"spark": "flott.runtime.entrypoint", "in-process": "flott.runtime.entrypoint"}
+_EXECUTORS = {
+    "spark": "flott.runtime.entrypoint",
+    "in-process": "flott.runtime.entrypoint",
+    "remote": "flott.client.remote_executor",
+}
+
+#: The variable that names a file for the program's plan, which is wanted instead of a job.
+PLAN_VARIABLE = "FLOTT_PLAN_FILE"
+
+_started = False
+_instead: list[JobExecutor] = []  #: takes all jobs, for a tool that runs a program to see what it would do
 
 
 class JobExecutor(Protocol):
@@ -33,5 +46,25 @@ class JobExecutor(Protocol):
 
 def executor_of(configuration: Configuration) -> JobExecutor:
     """The executor a configuration asks for."""
+    global _started
+    _started = True
+    if _instead:
+        return _instead[-1]
     target = read(configuration, TARGET)
-    return cast(JobExecutor, import_module(_EXECUTORS[target]).make_executor(target))
+    module = "flott.client.plan_executor" if os.environ.get(PLAN_VARIABLE) else _EXECUTORS[target]
+    return cast(JobExecutor, import_module(module).make_executor(target))
+
+
+@contextmanager
+def taken_over(executor: JobExecutor) -> Iterator[None]:
+    """Jobs that are started in this process meanwhile go to this executor, whatever their target says."""
+    _instead.append(executor)
+    try:
+        yield
+    finally:
+        _instead.remove(executor)
+
+
+def was_asked() -> bool:
+    """Whether this process has run a job, or tried to."""
+    return _started

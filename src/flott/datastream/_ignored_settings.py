@@ -49,20 +49,6 @@ class IgnoredSettings:
         """What was set; ``None`` if nothing was."""
         return self._changelog_enabled
 
-    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Accepted for ported programs."""
-        without_effect(
-            f"set_python_requirements({requirements_file_path!r})",
-            "workers use the packages of their Python environment; install the requirements there",
-        )
-
-    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
-        """Accepted for ported programs."""
-        without_effect(
-            f"add_python_archive({archive_path!r})",
-            "workers see the files of their machine; set spark.archives to have Spark unpack an archive for them",
-        )
-
     def set_python_executable(self, python_exec: str) -> None:
         """Accepted for ported programs."""
         without_effect(

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from flott import execution
 from flott.common import _options as options
+from flott.common import _settings
 from flott.common.configuration import Configuration
 from flott.common.execution_config import ExecutionConfig
 from flott.common.job_client import JobClient
@@ -69,8 +70,11 @@ class StreamExecutionEnvironment(IgnoredSettings):
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """A new environment. It works on a copy of the configuration."""
-        return StreamExecutionEnvironment(configuration)
+        """A new environment with what flott.yaml, the environment and the command line say, in this order.
+
+        Above all of them is ``configuration``, and above that what is set in code.
+        """
+        return StreamExecutionEnvironment(_settings.load().under(configuration))
 
     # --------------------------------------------------------------------------------------------------------- settings
 
@@ -80,6 +84,10 @@ class StreamExecutionEnvironment(IgnoredSettings):
 
     def configure(self, configuration: Configuration) -> None:
         """Take over every option that is set in the configuration; the others stay as they are."""
+        for key in configuration.key_set():
+            option = options.option_of(key)
+            for spelling in () if option is None else option.spellings():
+                self._configuration.remove_config(spelling)
         self._configuration.add_all(configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
@@ -149,10 +157,27 @@ class StreamExecutionEnvironment(IgnoredSettings):
     def add_python_file(self, file_path: str) -> None:
         """Let the functions of the program import a module (.py), what is in a folder, or an archive.
 
-        It is sent along with the job. Only Python code: shared libraries cannot be imported from an archive.
+        It is sent along with the job.
         """
         known = options.read(self._configuration, options.PYTHON_FILES)
         self._configuration.set(options.PYTHON_FILES, f"{known},{file_path}" if known else file_path)
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """Let the functions of the program import the packages of a requirements file, which are installed for the job.
+
+        With a folder of downloaded packages they are installed from it alone, without the network.
+        """
+        cached = f"#{requirements_cache_dir}" if requirements_cache_dir else ""
+        self._configuration.set(options.PYTHON_REQUIREMENTS, requirements_file_path + cached)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Unpack an archive in the working directory of the program's functions: ``open("target_dir/file")``.
+
+        The folder is named like the archive if no other name is given. In-process functions do not see it.
+        """
+        added = f"{archive_path}#{target_dir}" if target_dir else archive_path
+        known = options.read(self._configuration, options.PYTHON_ARCHIVES)
+        self._configuration.set(options.PYTHON_ARCHIVES, f"{known},{added}" if known else added)
 
     # --------------------------------------------------------------------------------- checkpoints, state, restarts
 

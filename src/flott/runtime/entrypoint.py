@@ -7,11 +7,12 @@ import shutil
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common._watermark_report import WatermarkReport
@@ -42,14 +43,15 @@ from flott.runtime.console import listener_of
 from flott.runtime.epoch.image import TaskSettings
 from flott.runtime.epoch.local_runner import LocalRunner
 from flott.runtime.epoch.runner import EpochRunner
+from flott.runtime.job_files import JobEnvironment, own_environment
 from flott.runtime.jobmanager.deployment import Deployment
 from flott.runtime.jobmanager.job_master import JobMaster
-from flott.runtime.jobmanager.listener import JobListener
+from flott.runtime.jobmanager.listener import JobListener, RestoredFrom
 from flott.runtime.jobmanager.rescaling import RescaleRequest
 from flott.runtime.jobmanager.restored_state import restorable
 from flott.runtime.jobmanager.savepoints import After, SavepointRequest
 from flott.runtime.jobmanager.time_report import explain
-from flott.runtime.python_files import archives_of, make_importable
+from flott.runtime.logs.line import LogLimits
 from flott.runtime.state.backend import BackendSettings
 from flott.runtime.storage import LocalStorage, local_path
 
@@ -74,21 +76,30 @@ class Executor:
 
     def execute(self, graph: StreamGraph, configuration: Configuration) -> JobExecutionResult:
         """Run a job in the calling thread."""
-        return self._prepare(graph, configuration).run()
+        return self.prepare(graph, configuration).run()
 
     def submit(self, graph: StreamGraph, configuration: Configuration) -> JobClient:
         """Run a job in a thread of its own. Bad programs are refused here, not in the thread."""
-        job = self._prepare(graph, configuration)
+        job = self.prepare(graph, configuration)
         return BackgroundJob(job)
 
-    def _prepare(self, graph: StreamGraph, configuration: Configuration) -> RunningJob:
+    def prepare(
+        self,
+        graph: StreamGraph,
+        configuration: Configuration,
+        *,
+        identity: JobIdentity | None = None,
+        listeners: Callable[[JobPlace, JobGraph], Sequence[JobListener]] | None = None,
+        environment: JobEnvironment | None = None,
+    ) -> RunningJob:
+        """Everything but running it. ``listeners`` are asked for in place of a display on this terminal."""
         options.validate(configuration)
         job_graph = chain(graph)
-        place = _choose_place(configuration, job_graph)
+        place = _choose_place(configuration, job_graph, identity or JobIdentity())
         try:
             place.store.claim(job_graph.name)
             run_id = uuid.uuid4().hex[:8]
-            runner = self._runner(configuration)
+            runner = self._runner(configuration, environment)
             master = JobMaster(
                 deployment=Deployment(
                     graph,
@@ -96,14 +107,22 @@ class Executor:
                     run_id=run_id,
                     job_id=place.job_id,
                     storage=place.store.storage,
-                    settings=_task_settings(configuration),
+                    settings=task_settings(configuration),
                 ),
                 job_id=place.job_id,
                 configuration=configuration,
                 store=place.store,
                 clock=self._clock,
                 run_id=run_id,
-                listeners=[listener_of(configuration, job_graph, self._clock), *extra_listeners],
+                listeners=[
+                    *(
+                        listeners(place, job_graph)
+                        if listeners is not None
+                        else [listener_of(configuration, job_graph, self._clock)]
+                    ),
+                    *extra_listeners,
+                ],
+                began_with=place.beginning,
             )
             if step_hook is not None:
                 master.on_step = step_hook
@@ -113,22 +132,33 @@ class Executor:
             raise
         return RunningJob(master, place, runner, self._clock)
 
-    def _runner(self, configuration: Configuration) -> EpochRunner:
-        python_files = archives_of(options.read(configuration, options.PYTHON_FILES) or "")
+    def _runner(self, configuration: Configuration, environment: JobEnvironment | None) -> EpochRunner:
         if self._target == "in-process":
-            make_importable(python_files)
+            if environment is None:
+                own_environment(configuration, with_program=False)
             return LocalRunner()
+        from flott.runtime.spark.files import ship
         from flott.runtime.spark.runner import SparkRunner
-        from flott.runtime.spark.session import log_file_in, send_python_files, spark_context
+        from flott.runtime.spark.session import log_file_in, on_this_machine, spark_context
 
         settings = {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
         log_file = log_file_in(options.read(configuration, options.LOG_DIR))
         context = spark_context(settings, log_file)
-        send_python_files(context, python_files)
-        return SparkRunner(context, log_file)
+        by_path = on_this_machine(str(context.master))
+        if environment is None:
+            environment = own_environment(configuration, with_program=not by_path)
+        return SparkRunner(context, log_file, ship(context, environment, by_path=by_path))
 
 
 # --- where a job keeps its things ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobIdentity:
+    """Who a job is, where a JobManager says so. With it, a job goes on from what its directory holds."""
+
+    job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    token: int = 0  #: of the leader that runs it: a later leader's is higher
 
 
 @dataclass
@@ -141,9 +171,18 @@ class JobPlace:
     snapshot: Snapshot | None = None  #: what a new job begins with
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
 
+    @property
+    def beginning(self) -> RestoredFrom | None:
+        """The same for those who watch."""
+        if self.snapshot is None:
+            return None
+        manifest = self.snapshot.manifest
+        return RestoredFrom(manifest.checkpoint_id, self.snapshot.folder, manifest.savepoint is not None)
+
     def begin(self, job_name: str) -> None:
         """Make what the job is to begin with its own."""
-        if self.snapshot is not None:
+        # By now the directory is this process's own: nobody else completes a first checkpoint any more.
+        if self.snapshot is not None and not self.store.checkpoint_ids():
             begin_with(self.snapshot, self.store, job_name, self.claim_mode)
 
     def abandon(self) -> None:
@@ -175,10 +214,10 @@ class JobPlace:
             settle_claim(claim, storage)
 
 
-def _choose_place(configuration: Configuration, graph: JobGraph) -> JobPlace:
+def _choose_place(configuration: Configuration, graph: JobGraph, identity: JobIdentity) -> JobPlace:
     directory = options.read(configuration, options.CHECKPOINT_DIR)
     sync = options.read(configuration, options.STORAGE_SYNC)
-    job_id = uuid.uuid4().hex
+    job_id, token = identity.job_id, identity.token
     if directory is None:
         _refuse_unshared(configuration)
         if options.read(configuration, options.RECOVER_FROM_LATEST):
@@ -194,7 +233,7 @@ def _choose_place(configuration: Configuration, graph: JobGraph) -> JobPlace:
     if options.read(configuration, options.RECOVER_FROM_LATEST):
         found = latest_job(directory, graph.name, sync)
         if found is not None:
-            store = CheckpointStore(found)
+            store = CheckpointStore(found, token=token)
             if completed := store.completed():
                 ignore = options.read(configuration, options.IGNORE_UNCLAIMED_STATE)
                 restorable(completed[-1], graph, found, ignore_unclaimed=ignore)
@@ -202,7 +241,9 @@ def _choose_place(configuration: Configuration, graph: JobGraph) -> JobPlace:
                 return JobPlace(Path(found.root).name, store)
             return JobPlace(Path(found.root).name, store, False, *_beginning(configuration, graph))
     root = str(Path(directory, job_id).resolve())
-    store = CheckpointStore(LocalStorage(root, sync))
+    store = CheckpointStore(LocalStorage(root, sync), token=token)
+    if Path(root).is_dir() and store.checkpoint_ids():
+        return JobPlace(job_id, store)  # it has run before, under another JobManager or in a process that died
     return JobPlace(job_id, store, False, *_beginning(configuration, graph))
 
 
@@ -233,12 +274,18 @@ def _refuse_unshared(configuration: Configuration) -> None:
         )
 
 
-def _task_settings(configuration: Configuration) -> TaskSettings:
+def task_settings(configuration: Configuration) -> TaskSettings:
+    """What tasks need to know of the configuration."""
     return TaskSettings(
         buffer_records=options.read(configuration, options.EXCHANGE_BUFFER_RECORDS),
         input_memory_bytes=options.read(configuration, options.EXCHANGE_MEMORY),
         job_parameters=options.read(configuration, options.GLOBAL_JOB_PARAMETERS) or {},
         backend=_backend_settings(configuration),
+        logs=LogLimits(
+            options.read(configuration, cluster_options.LOG_TASK_LINES),
+            options.read(configuration, cluster_options.LOG_TASK_SIZE),
+            options.read(configuration, cluster_options.LOG_LEVEL),
+        ),
     )
 
 
@@ -262,15 +309,13 @@ class RunningJob:
     place: JobPlace
     runner: EpochRunner
     clock: Clock
+    #: Called when the job has ended and before anything of it is deleted: whoever must not forget its end, may not.
+    on_end: Callable[[JobStatus], None] = lambda status: None
 
     def run(self) -> JobExecutionResult:
         """Run to the end in this thread; raises unless the job finished."""
         started = self.clock.monotonic()
-        try:
-            status = self.master.run()
-        finally:
-            self.runner.close()
-            self._clean_up(self.master.history.status)
+        status = self.run_to_end()
         if status is JobStatus.FINISHED:
             runtime = int((self.clock.monotonic() - started) * 1000)
             entries = tuple(self.master.ledger.values())
@@ -281,11 +326,35 @@ class RunningJob:
             raise JobCancelledError(f"Job {self.master.graph.name!r} was cancelled.")
         raise JobFailedError(f"Job {self.master.graph.name!r} failed.\n\n{self.master.failure}") from None
 
+    def run_to_end(self) -> JobStatus:
+        """Run to the end in this thread, and clean up; how it ended."""
+        try:
+            return self.master.run()
+        finally:
+            try:
+                self.runner.close()
+            finally:
+                self.on_end(self.master.history.status)
+                self._clean_up(self.master.history.status)
+
     def _clean_up(self, status: JobStatus) -> None:
         retention = options.read(self.master.configuration, options.CHECKPOINT_RETENTION)
         keep = outlive(status, retention) and not self.place.temporary
         self.place.close(keep or self.master.savepoints.checkpoint_is_needed)
-        _backend_settings(self.master.configuration).delete_local_state(self.place.job_id)
+        if status is not JobStatus.SUSPENDED:  # whoever goes on with the job, perhaps on this machine, needs it
+            _backend_settings(self.master.configuration).delete_local_state(self.place.job_id)
+
+
+def clean_up_after(
+    job_id: str, name: str, directory: str, configuration: Configuration, status: JobStatus, token: int
+) -> None:
+    """Do what the process of a job did not live to do: delete the checkpoints that nobody wants any more."""
+    if not outlive(status, options.read(configuration, options.CHECKPOINT_RETENTION)) and Path(directory).is_dir():
+        storage = LocalStorage(directory, options.read(configuration, options.STORAGE_SYNC))
+        place = JobPlace(job_id, CheckpointStore(storage, token=token))
+        place.store.claim(name)
+        place.close(keep=False)
+    _backend_settings(configuration).delete_local_state(job_id)
 
 
 class BackgroundJob(JobClient):
@@ -302,6 +371,10 @@ class BackgroundJob(JobClient):
             self._result.set_result(self._job.run())
         except BaseException as error:
             self._result.set_exception(error)
+
+    def join(self) -> None:
+        """Wait until the job has ended and everybody who asked something of it was answered."""
+        self._thread.join()
 
     def get_job_id(self) -> JobID:
         return JobID(self._job.place.job_id)

@@ -117,9 +117,7 @@ def test_every_setting_of_the_environment_that_is_ignored_can_be_called(caplog: 
         env.enable_changelog_state_backend(True)
         env.add_jars("file:///a.jar")
         env.add_classpaths("file:///a")
-        env.add_python_archive("a.zip")
-        env.set_python_requirements("requirements.txt")
         env.set_python_executable("python3")
         env.register_cached_file("a.txt", "a")
-    assert len(caplog.records) == 8
+    assert len(caplog.records) == 6
     assert (env.get_buffer_timeout(), env.is_changelog_state_backend_enabled()) == (5, True)

@@ -197,8 +197,6 @@ def test_what_cannot_be_set_is_refused() -> None:
     [
         lambda env: env.set_buffer_timeout(5),
         lambda env: env.enable_changelog_state_backend(True),
-        lambda env: env.set_python_requirements("r.txt"),
-        lambda env: env.add_python_archive("a.zip"),
         lambda env: env.set_python_executable("python3"),
         lambda env: env.add_jars("file:///a.jar"),
         lambda env: env.add_classpaths("file:///a"),

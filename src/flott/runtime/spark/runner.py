@@ -26,6 +26,8 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import TaskProgress, gather
+from flott.runtime.spark.files import WorkerFiles
+from flott.runtime.spark.turns import Turns
 from flott.runtime.spark.worker import PLAN, FoldBody, StageBody, encode_plan
 from flott.runtime.state.chains import StateFile
 from flott.runtime.state.folding import FoldOrder, fold
@@ -39,10 +41,12 @@ FOLD_TASKS = 4
 class SparkRunner:
     """Runs the epochs of one job on a Spark context."""
 
-    def __init__(self, context: SparkContext, log_file: Path):
+    def __init__(self, context: SparkContext, log_file: Path, files: WorkerFiles | None = None):
         self._context = context
+        self._files = files or WorkerFiles()
         self._log_file = log_file
         self._token = uuid4().hex[:8]
+        self._turns = Turns(context, self._token)
         self._image: JobImage | None = None
         self._broadcast: Broadcast[JobImage] | None = None
         self._former: Broadcast[JobImage] | None = None  #: that of the image before: a fold may still use it
@@ -67,8 +71,8 @@ class SparkRunner:
         if self._former is not None:
             self._ahead.submit(_destroy, self._former)
         self._former, self._broadcast, self._image, self._base = self._broadcast, broadcast, image, base
-        self._bodies = [StageBody(stage.index, stage is stages[-1], broadcast) for stage in stages]
-        self._group = self._group or f"flott-{image.image_id}"
+        self._bodies = [StageBody(stage.index, stage is stages[-1], broadcast, self._files) for stage in stages]
+        self._group = self._group or f"flott-{image.job_id}-{image.image_id}"
 
     def run(self, plan: EpochPlan) -> EpochResult:
         image = self._image
@@ -88,10 +92,11 @@ class SparkRunner:
         made, self._next = self._next, None
         rdd = made.result() if made is not None else self._lineage()
         self._next = self._ahead.submit(self._lineage)
+        turn = self._turns.take()
         try:
             return rdd.collect()
         finally:
-            self._ahead.submit(self._forget, rdd)
+            self._ahead.submit(self._forget, rdd, turn)
 
     def _lineage(self) -> RDD[Any]:
         """The RDDs of an epoch. They do not depend on its plan, so the next ones are made while this epoch runs."""
@@ -153,7 +158,12 @@ class SparkRunner:
         try:
             self._context.setJobGroup(self._fold_group(purpose), f"{image.job_name}: {purpose}", interruptOnCancel=True)
             tasks = min(len(orders), FOLD_TASKS, max(1, self._context.defaultParallelism // 2))
-            return self._context.parallelize(orders, tasks).mapPartitions(FoldBody(image)).collect()
+            rdd = self._context.parallelize(orders, tasks).mapPartitions(FoldBody(image, self._files))
+            turn = self._turns.take()
+            try:
+                return rdd.collect()
+            finally:
+                self._turns.end(turn)
         except Py4JError as error:
             raise WorkerLostError(f"Spark could not fold state files: {self._reason(error)}") from error
 
@@ -171,15 +181,20 @@ class SparkRunner:
             if broadcast is not None:
                 _destroy(broadcast)
         self._former = self._broadcast = None
+        with suppress(Py4JError):
+            self._files.forget()
 
-    def _forget(self, rdd: RDD[Any]) -> None:
+    def _forget(self, rdd: RDD[Any], turn: str) -> None:
         """Delete the epoch's shuffle files now: Spark would wait for the JVM's garbage collector to find them."""
         with suppress(Py4JError):  # then they go when the handles are collected, or with the JVM
             rdd.cleanShuffleDependencies()
+        self._turns.end(turn)
 
     def _explain(self, error: Py4JError) -> str:
         if self._cancelled:
             return "The epoch was cancelled."
+        with suppress(Py4JError, OSError):
+            self._context._jsc.sc().isStopped()  # if the JVM is gone, a process that shares it learns it here
         return f"Spark could not complete the epoch: {self._reason(error)}"
 
     def _reason(self, error: Py4JError) -> str:

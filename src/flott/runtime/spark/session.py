@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -24,6 +24,8 @@ DEFAULTS = {
     # TCP between the JVM and Python costs 40 ms a hop in delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
+    # Jobs of one application take turns, instead of one waiting until another's epoch has all it wants.
+    "spark.scheduler.mode": "FAIR",
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
     # The progress bar would be drawn into the log file.
@@ -62,9 +64,6 @@ TASK_ATTEMPTS = 4
 #: Ids of the applications that Flott was sent to.
 _applications_with_flott: set[str] = set()
 
-#: The archives of Python files that were sent: ids of applications, and paths.
-_sent_python_files: set[tuple[str, str]] = set()
-
 
 def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
     """The active Spark context, or a new one. ``settings`` are the configuration's ``spark.*`` keys."""
@@ -77,15 +76,6 @@ def log_file_in(folder: str | None) -> Path:
     """Where Spark's own output goes: a file of this process in a folder, or in Flott's below the temporary folder."""
     chosen = Path(folder) if folder else Path(tempfile.gettempdir(), f"flott-{getpass.getuser()}", "logs")
     return chosen / f"spark-{os.getpid()}.log"
-
-
-def send_python_files(context: SparkContext, archives: Iterable[Path]) -> None:
-    """Let the workers import from these archives, and the driver too."""
-    for archive in archives:
-        sent = (context.applicationId, str(archive))
-        if sent not in _sent_python_files:
-            context.addPyFile(str(archive))
-            _sent_python_files.add(sent)
 
 
 def _new_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
@@ -113,6 +103,11 @@ def _ship_flott(context: SparkContext) -> None:
     archive = package_archive()
     atexit.register(shutil.rmtree, archive.parent, ignore_errors=True)  # executors may ask for it until the end
     context.addPyFile(str(archive))
+    _applications_with_flott.add(context.applicationId)
+
+
+def adopt(context: SparkContext) -> None:
+    """This process uses an application that another one has started, and sent Flott to."""
     _applications_with_flott.add(context.applicationId)
 
 

@@ -18,6 +18,9 @@ from pyspark.core.broadcast import Broadcast
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.task import TaskCache, run_task
+from flott.runtime.logs.capture import claim_process
+from flott.runtime.spark.files import WorkerFiles
+from flott.runtime.spark.worker_place import worker_place
 from flott.runtime.state.chains import StateFile
 from flott.runtime.state.folding import FoldOrder, fold
 from flott.runtime.storage import LocalStorage
@@ -34,19 +37,22 @@ _cache = TaskCache()
 class StageBody:
     """The body of one stage's tasks."""
 
-    def __init__(self, stage: int, last: bool, image: Broadcast[JobImage]):
+    def __init__(self, stage: int, last: bool, image: Broadcast[JobImage], files: WorkerFiles):
         self._stage = stage
         self._last = last
         self._image = image
+        self._files = files
 
     def __call__(self, partition: int, incoming: Iterable[Any]) -> Iterator[Any]:
         context = TaskContext.get()
         assert context is not None
+        self._files.enter()  # before anything of the user's is unpickled
         image = self._image.value
         plan = decode_plan(context.getLocalProperty(PLAN) or "", image.storage)
         rows = (item[1] for item in incoming) if self._stage > 0 else ()
         attempt = str(context.taskAttemptId())
-        produced = run_task(_cache, image, plan, self._stage, partition, attempt, rows)
+        claim_process(image.settings.logs)
+        produced = run_task(_cache, image, plan, self._stage, partition, attempt, rows, worker_place())
         if self._last:
             for _, row in produced:
                 yield row
@@ -57,12 +63,14 @@ class StageBody:
 class FoldBody:
     """The body of the tasks that fold state files. It takes along what a worker must know, but no vertex."""
 
-    def __init__(self, image: JobImage):
+    def __init__(self, image: JobImage, files: WorkerFiles):
         self._image = replace(image, payloads={})
+        self._files = files
 
     def __call__(self, orders: Iterable[FoldOrder]) -> Iterator[StateFile]:
         context = TaskContext.get()
         assert context is not None
+        self._files.enter()
         self._image.prepare_process()  # files may hold objects of the program's classes
         for order in orders:
             # Two attempts never write to one file: that of the first may still be at work, unknown to anybody.

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
-from flott.runtime.python_files import archives_of
+from flott.runtime.dependencies.brought import BroughtFile, brought_files
 from flott.testing import collect, in_process
 
 
@@ -59,18 +60,73 @@ def test_the_option_says_the_same(tmp_path: Path) -> None:
     assert collect(env.from_collection([0]).map(name)) == ["option"]
 
 
+def brought(**settings: str) -> tuple[BroughtFile, ...]:
+    configuration = Configuration.of({f"python.{key}": value for key, value in settings.items()})
+    return brought_files(configuration, with_program=False)
+
+
 def test_what_did_not_change_is_the_same_archive_and_what_changed_is_another(tmp_path: Path) -> None:
     module = tmp_path / "brought_module.py"
     module.write_text("ONE = 1\n")
-    first = archives_of(str(module))
+    first = brought(files=str(module))
     module.touch()
-    assert archives_of(str(module)) == first
+    assert brought(files=f"{module},file://{module}") == first
     module.write_text("ONE = 2\n")
-    assert archives_of(str(module)) != first
+    assert brought(files=str(module)) != first
 
 
 def test_nothing_is_sent_where_nothing_was_added() -> None:
-    assert archives_of("") == []
+    assert brought() == ()
+
+
+def test_the_environment_writes_flinks_options() -> None:
+    env = in_process(1)
+    env.set_python_requirements("requirements.txt", "cached")
+    env.add_python_archive("a.zip")
+    env.add_python_archive("b.zip", "data")
+    configuration = env._configuration.to_dict()
+    assert configuration["python.requirements"] == "requirements.txt#cached"
+    assert configuration["python.archives"] == "a.zip,b.zip#data"
+
+
+def test_requirements_and_archives_are_files_by_what_they_are_for(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("x\n")
+    (tmp_path / "cached").mkdir()
+    (tmp_path / "cached" / "x.whl").write_text("")
+    for name in ("a.zip", "b.tar.gz"):
+        (tmp_path / name).write_text(name)
+    found = brought(
+        requirements=f"{tmp_path}/requirements.txt#{tmp_path}/cached",
+        archives=f"{tmp_path}/a.zip, {tmp_path}/b.tar.gz#data/b, {tmp_path}/a.zip#again",
+    )
+    assert [(item.file.role, item.file.target) for item in found] == [
+        ("requirements", ""),
+        ("cached-packages", ""),
+        ("archive", "a.zip"),
+        ("archive", "data/b"),
+        ("archive", "again"),
+    ]
+    assert len({item.file.name for item in found}) == 5
+    assert all(item.path.name == item.file.name for item in found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"requirements": "missing.txt"}, "names a requirements file"),
+        ({"requirements": "{0}/r.txt#missing"}, "a folder with packages"),
+        ({"archives": "missing.zip"}, "take archives"),
+        ({"archives": "{0}/r.txt"}, "another kind of file"),
+        ({"archives": "{0}/a.zip#../up"}, "below the working directory"),
+        ({"archives": "{0}/a.zip#/etc"}, "below the working directory"),
+        ({"archives": "{0}/a.zip#x,{0}/b.zip#x"}, "Two archives"),
+    ],
+)
+def test_what_cannot_be_brought_is_refused_in_words(tmp_path: Path, settings: dict[str, str], reason: str) -> None:
+    for name in ("r.txt", "a.zip", "b.zip"):
+        (tmp_path / name).write_text(name)
+    with pytest.raises(ConfigurationError, match=reason):
+        brought(**{key: value.format(tmp_path) for key, value in settings.items()})
 
 
 @pytest.mark.parametrize(("name", "reason"), [("missing.py", "no such file"), ("data.txt", "another kind of file")])

@@ -1,0 +1,197 @@
+"""The executors of a Spark application, as its driver knows them, and how to ask for more. Driver side.
+
+Spark keeps this for its web pages, and keeps it also if it serves none. It is fetched as JSON, as Spark's own REST
+would give it: a few calls to the JVM, however many executors there are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from flott.errors import WorkerLostError
+from flott.runtime.spark.executor_reading import ExecutorReading, JobTasks, SparkReading
+
+DRIVER = "driver"
+
+#: The group of Spark jobs that are epochs of one of Flott's: ``flott-<job id>-…``.
+_GROUP = re.compile(r"flott-([0-9a-f]{32})(?:-|$)")
+
+_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+
+
+class SparkExecutors:
+    """Reads the executors of an application; asks for more."""
+
+    def __init__(self, context: SparkContext):
+        self._context = context
+        self._json: Any = None  #: Spark's own writer of JSON, in the JVM
+        self._heap_bytes: int | None = None  #: of an executor, as configured
+
+    def read(self) -> SparkReading:
+        """What Spark says now. Raises ``WorkerLostError`` if it does not answer."""
+        try:
+            return self._read()
+        except (Py4JError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            # Also what py4j raises in passing when its JVM goes away, or another Spark has another form.
+            raise WorkerLostError(f"Spark does not say what its executors do: {error}") from error
+
+    def can_grow(self) -> bool:
+        """Whether asking for executors may bring any, and nobody else asks.
+
+        A local master has none. A standalone cluster gives an application all it may have (``spark.cores.max``) without
+        being asked. With dynamic allocation Spark asks by itself, by the number of tasks that wait.
+        """
+        conf = self._context.getConf()
+        master = str(self._context.master)
+        asks_itself = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+        return not asks_itself and (master == "yarn" or master.startswith("k8s://"))
+
+    def request(self, executors: int) -> bool:
+        """Ask for so many executors in all; whether the master took note. None is taken away."""
+        try:
+            jvm = self._context._jvm
+            assert jvm is not None
+            nowhere = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+            return bool(self._context._jsc.sc().requestTotalExecutors(executors, 0, nowhere))
+        except (Py4JError, OSError):
+            return False
+
+    def _read(self) -> SparkReading:
+        java_context = self._context._jsc.sc()
+        store = java_context.statusStore()
+        listed = self._fetch(store.executorList(True))
+        running = self._fetch(java_context.taskScheduler().runningTasksByExecutors())
+        if self._heap_bytes is None:
+            self._heap_bytes = parse_bytes(self._context.getConf().get("spark.executor.memory") or "1g")
+        driver = self._driver_memory() if any(one["id"] == DRIVER and one["maxTasks"] for one in listed) else None
+        executors = tuple(executors_of(listed, running, self._heap_bytes, driver))
+        reading = SparkReading(executors)
+        if executors and not reading.free_slots:
+            reading = SparkReading(executors, self._tasks(store))
+        return reading
+
+    def _tasks(self, store: Any) -> dict[str, JobTasks]:
+        jvm = self._context._jvm
+        assert jvm is not None
+        at_work = jvm.java.util.ArrayList()
+        at_work.add(jvm.org.apache.spark.JobExecutionStatus.RUNNING)
+        return tasks_by_job(self._fetch(store.jobsList(at_work)), self._fetch(store.activeStages()))
+
+    def _driver_memory(self) -> Mapping[str, int]:
+        """How the heap of the driver's JVM stands, which is where local tasks are."""
+        jvm = self._context._jvm
+        assert jvm is not None
+        factory = jvm.java.lang.management.ManagementFactory
+        memory = factory.getMemoryMXBean()
+        heap, others = self._fetch(memory.getHeapMemoryUsage()), self._fetch(memory.getNonHeapMemoryUsage())
+        return {
+            "Status.JVM.Memory.Heap.Used": heap["used"],
+            "Status.JVM.Memory.Heap.Committed": heap["committed"],
+            "Status.JVM.Memory.Heap.Max": heap["max"],
+            "Status.JVM.Memory.NonHeap.Used": others["used"],
+            "Status.JVM.Memory.NonHeap.Committed": others["committed"],
+            "Status.JVM.Memory.NonHeap.Max": others["max"],
+            "Status.JVM.Threads.Count": int(factory.getThreadMXBean().getThreadCount()),
+        }
+
+    def _fetch(self, found: Any) -> Any:
+        if self._json is None:
+            jvm = self._context._jvm
+            assert jvm is not None
+            self._json = jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
+        return json.loads(self._json.writeValueAsString(found))
+
+
+def executors_of(
+    listed: Iterable[Mapping[str, Any]],
+    running: Mapping[str, int],
+    heap_bytes: int,
+    driver: Mapping[str, int] | None,
+) -> Iterable[ExecutorReading]:
+    """The executors that run tasks, of those that Spark lists; ``running`` is more up to date than the list."""
+    for one in listed:
+        if not one["maxTasks"]:
+            continue  # the driver, where it has executors
+        host, _, port = one["hostPort"].rpartition(":") if ":" in one["hostPort"] else (one["hostPort"], "", "0")
+        metrics = {"Status.JVM.Memory.Heap.Max": heap_bytes, **_metrics(one)}
+        if driver is not None and one["id"] == DRIVER:
+            metrics.update(driver)
+        heap = metrics["Status.JVM.Memory.Heap.Max"]
+        yield ExecutorReading(
+            id=one["id"],
+            host=host,
+            port=int(port),
+            slots=one["maxTasks"],
+            cores=one["totalCores"],
+            running_tasks=running.get(one["id"], one["activeTasks"]),
+            completed_tasks=one["completedTasks"],
+            failed_tasks=one["failedTasks"],
+            started_ms=_ms(one["addTime"]),
+            heap_bytes=heap if heap > 0 else heap_bytes,
+            heap_used_bytes=metrics.get("Status.JVM.Memory.Heap.Used", 0),
+            metrics=metrics,
+            log_urls=dict(one.get("executorLogs") or {}),
+        )
+
+
+def tasks_by_job(jobs: Iterable[Mapping[str, Any]], stages: Iterable[Mapping[str, Any]]) -> dict[str, JobTasks]:
+    """How many tasks of each job run, and how many could if there were slots."""
+    owners = {
+        stage: found[1]
+        for job in jobs
+        if (found := _GROUP.match(job.get("jobGroup") or "")) is not None
+        for stage in job["stageIds"]
+    }
+    tasks: dict[str, JobTasks] = {}
+    for stage in stages:
+        if (owner := owners.get(stage["stageId"])) is not None:
+            running = stage["numActiveTasks"]
+            pending = max(0, stage["numTasks"] - stage["numCompleteTasks"] - running)
+            tasks[owner] = tasks.get(owner, JobTasks()).plus(JobTasks(running, pending))
+    return tasks
+
+
+def _metrics(one: Mapping[str, Any]) -> dict[str, int]:
+    """What Spark reports of an executor. The heap is the most it took so far, not what it takes now."""
+    storage = one.get("memoryMetrics") or {}
+    peak = one.get("peakMemoryMetrics") or {}
+    metrics = {
+        "Status.JVM.GarbageCollector.All.Time": one["totalGCTime"],
+        "Status.Shuffle.Read.Bytes": one["totalShuffleRead"],
+        "Status.Shuffle.Write.Bytes": one["totalShuffleWrite"],
+        "Status.Storage.Memory.Used": storage.get("usedOnHeapStorageMemory", one["memoryUsed"]),
+        "Status.Storage.Memory.Max": storage.get("totalOnHeapStorageMemory", one["maxMemory"]),
+        "Status.Tasks.Duration": one["totalDuration"],
+    }
+    names = {
+        "JVMHeapMemory": "Status.JVM.Memory.Heap.Used",
+        "JVMOffHeapMemory": "Status.JVM.Memory.NonHeap.Used",
+        "ProcessTreePythonRSSMemory": "Status.Python.Memory.Used",
+    }
+    metrics.update({name: peak[key] for key, name in names.items() if peak.get(key)})
+    return metrics
+
+
+def _ms(text: str) -> int:
+    """A time as Spark writes it: ``2026-03-01T12:00:00.250GMT``."""
+    with suppress(ValueError):
+        return int(datetime.fromisoformat(text.removesuffix("GMT")).replace(tzinfo=UTC).timestamp() * 1000)
+    return 0
+
+
+def parse_bytes(text: str) -> int:
+    """A size as Spark writes it; without a unit it is in mebibytes.
+
+    >>> parse_bytes("1g"), parse_bytes("512"), parse_bytes("2048KB")
+    (1073741824, 536870912, 2097152)
+    """
+    found = re.fullmatch(r"(\d+)\s*([bkmgtp]?)b?", text.strip().lower())
+    return int(found[1]) * _UNITS[found[2] or "m"] if found else 0

@@ -1,0 +1,105 @@
+"""A job's files in Spark's workers: by path where workers see the driver's files, as broadcasts elsewhere.
+
+Not as files of the Spark application, which it never forgets: one session runs many jobs, every executor would fetch
+the files of all, and none could be started any more once those of a job that has ended were deleted. Driver and task.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from pyspark import SparkContext, SparkFiles
+from pyspark.core.broadcast import Broadcast
+
+from flott.runtime.dependencies.archives import everything_in, unpack_once, write_zip
+from flott.runtime.job_files import JobEnvironment, put_first
+
+#: The files this worker process is ready for, and where it was before it knew of any.
+_entered: str | None = None
+_first_directory: str | None = None
+
+
+@dataclass(frozen=True)
+class ShippedFolder:
+    """A folder of the driver's as a worker gets it."""
+
+    path: str  #: on the driver's machine
+    archive: Broadcast[bytes] | None = None  #: what is in it, for workers on other machines
+    name: str = ""  #: by its contents
+
+    def here(self) -> str:
+        """The folder, in a worker."""
+        if self.archive is None:
+            return self.path
+        root = Path(SparkFiles.getRootDirectory())
+        folder = root / f"flott-{self.name}"
+        if not folder.is_dir():
+            with tempfile.NamedTemporaryFile(prefix=".flott-", dir=root) as file:
+                file.write(self.archive.value)
+                file.flush()
+                unpack_once(Path(file.name), folder)
+        return str(folder)
+
+
+@dataclass(frozen=True)
+class WorkerFiles:
+    """What a worker process must have before it runs a function of the job."""
+
+    imports: tuple[ShippedFolder, ...] = ()
+    archives: tuple[tuple[str, ShippedFolder], ...] = ()
+    ident: str = field(default_factory=lambda: uuid4().hex)
+
+    def enter(self) -> None:
+        """Be ready for a task of this job: a worker may serve several jobs, one after the other."""
+        global _entered, _first_directory
+        if _entered == self.ident:
+            return
+        _first_directory = _first_directory or os.getcwd()
+        _entered = None
+        put_first([folder.here() for folder in self.imports])
+        os.chdir(self._working_directory() if self.archives else _first_directory)
+        _entered = self.ident
+
+    def _working_directory(self) -> Path:
+        """A folder with the archives in it, shared by the job's workers in this executor."""
+        root = Path(SparkFiles.getRootDirectory())
+        folder = root / f"flott-work-{self.ident}"
+        if folder.is_dir():
+            return folder
+        draft = Path(tempfile.mkdtemp(prefix=".flott-work-", dir=root))
+        for target, shipped in self.archives:
+            (draft / target).parent.mkdir(parents=True, exist_ok=True)
+            (draft / target).symlink_to(shipped.here(), target_is_directory=True)
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # otherwise another worker was faster
+                raise
+        return folder
+
+    def forget(self) -> None:
+        """The job has ended."""
+        for shipped in (*self.imports, *(folder for _, folder in self.archives)):
+            if shipped.archive is not None:
+                shipped.archive.destroy()
+
+
+def ship(context: SparkContext, environment: JobEnvironment, *, by_path: bool) -> WorkerFiles:
+    """A job's files for its workers. ``by_path``: they see the folders of this machine."""
+
+    def shipped(folder: str) -> ShippedFolder:
+        if by_path:
+            return ShippedFolder(folder)
+        with tempfile.TemporaryDirectory(prefix="flott-ship-") as place:
+            source = environment.sources.get(folder)
+            archive = Path(source) if source else write_zip(everything_in(Path(folder)), "packages", Path(place))
+            return ShippedFolder(folder, context.broadcast(archive.read_bytes()), archive.name)
+
+    return WorkerFiles(
+        tuple(shipped(folder) for folder in environment.imports),
+        tuple((target, shipped(folder)) for target, folder in environment.archives),
+    )
