@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flott.common._options import ALL_OPTIONS
+from flott.common._options import ALL_OPTIONS, default_text
 from flott.common.config_options import ConfigOption
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 HEAD = """# Configuration
 
-Options are set on a `Configuration` that is given to `StreamExecutionEnvironment.get_execution_environment(...)`, or
-through the environment's own methods. Names are Flink's where the meaning is the same; Flott's own begin with `flott.`.
-Keys that begin with `spark.` are passed to Spark. An unknown key is an error that suggests the nearest one.
+An option is set, from the weakest to the strongest, in
+
+1. a file: the one `flott --config` or `$FLOTT_CONF_FILE` names, else `$FLOTT_CONF_DIR/flott.yaml`, else `flott.yaml` in
+   the working directory, else `~/.flott/flott.yaml` (`$FLOTT_HOME`). Keys may be nested or dotted:
+
+   ```yaml
+   parallelism.default: 4
+   execution:
+     checkpointing:
+       interval: 10 s
+       dir: /data/checkpoints
+   ```
+
+2. the environment: `FLOTT_` and the key in upper case, with `_` for dots and dashes and without a leading `flott.`:
+   `FLOTT_REST_PORT=8081` for `rest.port`, `FLOTT_EPOCH_TARGET_DURATION` for `flott.epoch.target-duration`;
+3. the command line: `flott -D parallelism.default=4 …`;
+4. the program: the `Configuration` given to `StreamExecutionEnvironment.get_execution_environment(...)`, then the
+   environment's own methods.
+
+Names are Flink's where the meaning is the same; Flott's own begin with `flott.`. Keys that begin with `spark.` are
+passed to Spark. An unknown key is an error that suggests the nearest one and names the file and line. `flott config`
+prints every option with its value and where it came from, `flott config check flott.yaml` looks over a file.
 
 This page is made by `make docs`.
 
@@ -29,20 +48,10 @@ def page() -> str:
 
 
 def _cells(option: ConfigOption[object]) -> tuple[str, str, str, str]:
-    default = "" if option.default is None else f"`{_shown(option)}`"
+    default = "" if option.default is None else f"`{default_text(option)}`"
     older = f" (also: {', '.join(f'`{key}`' for key in option.fallback_keys)})" if option.fallback_keys else ""
     expected = option.value_type.expected.replace("|", "\\|")
     return f"`{option.key}`{older}", expected, default, option.description
-
-
-def _shown(option: ConfigOption[object]) -> str:
-    """The default as somebody would write it."""
-    default = option.default
-    if "duration" in option.value_type.expected and isinstance(default, int):
-        return f"{default // 1000} s" if default and default % 1000 == 0 else f"{default} ms"
-    if "memory" in option.value_type.expected or "size" in option.value_type.expected:
-        return f"{default // (1 << 20)} mb" if isinstance(default, int) else str(default)
-    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 if __name__ == "__main__":

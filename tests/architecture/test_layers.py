@@ -36,7 +36,8 @@ WALL_CLOCKS = {
 }
 
 EMPTY_MODULE_NAMES = {"util", "utils", "helper", "helpers", "misc"}
-EMPTY_CLASS_NAME = re.compile(r"^_?Abstract[A-Z]|Impl$|Manager$")
+# JobManager and ResourceManager are what everybody who knows Flink calls them.
+EMPTY_CLASS_NAME = re.compile(r"^_?Abstract[A-Z]|Impl$|(?<!^Job)(?<!^Resource)Manager$")
 
 
 @dataclass(frozen=True)
@@ -276,6 +277,6 @@ def test_an_empty_class_name_is_noticed(name: str) -> None:
     assert empty_class_names(parse("flott/a.py", f"class {name}: ..."))
 
 
-@pytest.mark.parametrize("name", ["Implicit", "Abstraction", "ManagerOfState", "JobMaster"])
+@pytest.mark.parametrize("name", ["Implicit", "Abstraction", "ManagerOfState", "JobMaster", "JobManager"])
 def test_a_class_name_that_only_looks_like_it_passes(name: str) -> None:
     assert not empty_class_names(parse("flott/a.py", f"class {name}: ..."))

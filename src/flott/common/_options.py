@@ -13,6 +13,8 @@ import re
 from typing import Any, TypeVar
 
 from flott.common import _cluster_options
+from flott.common import _value_types as value_types
+from flott.common._value_types import to_text
 from flott.common.config_options import ConfigOption, ConfigOptions
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
@@ -65,6 +67,21 @@ PYTHON_FILES = (
     .with_description(
         "Python modules (.py), folders and archives (.zip, .egg, .whl) that functions of the job import, separated by"
         " commas; they are sent to the workers, which import them before their own."
+    )
+)  # fmt: skip
+PYTHON_REQUIREMENTS = (
+    _key("python.requirements").string_type().no_default_value()
+    .with_description(
+        "A requirements.txt of packages that functions of the job import; behind # a folder with packages to install"
+        " them from, without the network. They are installed once, into a folder of their own in $FLOTT_HOME."
+    )
+)  # fmt: skip
+PYTHON_ARCHIVES = (
+    _key("python.archives").string_type().no_default_value()
+    .with_description(
+        "Archives (.zip, .tar, .tar.gz) that are unpacked into the working directory of the workers, separated by"
+        " commas; behind # the folder each is unpacked into, which is named like the archive by default. In-process"
+        " functions do not see them."
     )
 )  # fmt: skip
 RUNTIME_MODE = (
@@ -359,17 +376,41 @@ _porting = logging.getLogger("flott.porting")
 def validate(configuration: Configuration) -> None:
     """Refuses keys nobody reads and values nobody could read, before anything runs."""
     for key, text in configuration.to_dict().items():
-        if key in _OPTIONS_BY_KEY:
-            _OPTIONS_BY_KEY[key].parse(text)
-        elif key.startswith(_WITHOUT_EFFECT):
+        if not check(key, text):
             _porting.warning("The option %s has no effect in Flott, which has no such part.", key)
-        elif not key.startswith("spark."):
-            raise ConfigurationError(f"Unknown option {key!r}{_suggestion(key)}")
+
+
+def check(key: str, text: str) -> bool:
+    """Refuses a key nobody reads and a value nobody could read; whether the key has an effect."""
+    if key in _OPTIONS_BY_KEY:
+        _OPTIONS_BY_KEY[key].parse(text)
+    elif key.startswith(("spark.", "metrics.reporter.", "traces.reporter.")):
+        return True  # Spark and the reporters look through theirs
+    elif not key.startswith(_WITHOUT_EFFECT) or _is_misspelt(key):
+        raise ConfigurationError(f"Unknown option {key!r}{suggestion(key)}")
+    return key in _OPTIONS_BY_KEY
+
+
+def option_of(key: str) -> ConfigOption[Any] | None:
+    """The option with this key, or with it as an older spelling."""
+    return _OPTIONS_BY_KEY.get(key)
 
 
 def read(configuration: Configuration, option: ConfigOption[T]) -> T:
     """The typed value of an option, or its default: durations in milliseconds, sizes in bytes."""
     return configuration.get(option)
+
+
+def default_text(option: ConfigOption[Any]) -> str:
+    """The default of an option as somebody would write it; empty if it has none."""
+    default = option.default
+    if default is None:
+        return ""
+    if option.value_type is value_types.DURATION:
+        return f"{default // 1000} s" if default and default % 1000 == 0 else f"{default} ms"
+    if option.value_type is value_types.MEMORY:
+        return f"{default // _MEGABYTE} mb" if default % _MEGABYTE == 0 else f"{default} b"
+    return str(default) if isinstance(default, dict | list) else to_text(default)
 
 
 def needs_shared_storage(configuration: Configuration) -> bool:
@@ -390,8 +431,27 @@ def slots_per_executor(configuration: Configuration) -> int:
     return int(configuration.get_string("spark.executor.cores", "1"))
 
 
-def _suggestion(key: str) -> str:
+def suggestion(key: str) -> str:
+    """The end of a sentence about an unknown key: the nearest one."""
     nearest = difflib.get_close_matches(key, _OPTIONS_BY_KEY, n=1)
     if nearest:
         return f": did you mean {_OPTIONS_BY_KEY[nearest[0]].key!r}?"
     return ": remove it; Spark's own options begin with 'spark.'."
+
+
+def _is_misspelt(key: str) -> bool:
+    """Whether a key is one of ours but for two letters: then it is no option of Flink's that Flott does without."""
+    nearest = difflib.get_close_matches(key, _OPTIONS_BY_KEY, n=1, cutoff=0.85)
+    return bool(nearest) and _edits(key, nearest[0]) <= 2
+
+
+def _edits(one: str, other: str) -> int:
+    """How many letters have to be put in, taken out or changed to make one text the other."""
+    row = list(range(len(other) + 1))
+    for above, letter in enumerate(one, 1):
+        diagonal, row[0] = row[0], above
+        for column, opposite in enumerate(other, 1):
+            diagonal, row[column] = row[column], min(
+                row[column] + 1, row[column - 1] + 1, diagonal + (letter != opposite)
+            )
+    return row[-1]

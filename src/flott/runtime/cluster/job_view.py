@@ -17,6 +17,8 @@ from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
 
 NEVER = -1
+#: Characters of a failure that are kept: whoever raises may say anything.
+MAX_TEXT = 64 * 1024
 
 
 class TaskState(Enum):
@@ -35,7 +37,7 @@ class TaskState(Enum):
 
 
 @dataclass(frozen=True)
-class OperatorView:
+class ChainedOperatorView:
     """One operator of a chain."""
 
     id: str  #: 32 hex digits
@@ -45,6 +47,7 @@ class OperatorView:
     description: str
     parallelism: int
     source_line: str = ""  #: where the program made it
+    metric_scope: str = ""  #: what its metrics are found under in ``SubtaskView.metrics``; unique in its chain
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,9 @@ class SubtaskView:
     idle_ratio: float = 1.0
     records_in_per_second: float = 0.0
     records_out_per_second: float = 0.0
-    watermark: int = MIN_WATERMARK  #: at the end of the last epoch
+    bytes_in_per_second: float = 0.0
+    bytes_out_per_second: float = 0.0
+    watermark: int = MIN_WATERMARK  #: that came in, at the end of the last epoch; of a source, the one it gives out
     state_bytes: int = 0
     #: Metrics by operator: of the engine (numRecordsIn, numRecordsOut, numLateRecordsDropped, currentOutputWatermark,
     #: ...) and the user's own. The key is the operator's name as Flink writes it in metric names.
@@ -114,18 +119,19 @@ class VertexView:
     parallelism: int
     max_parallelism: int
     state: TaskState
-    operators: tuple[OperatorView, ...]
+    operators: tuple[ChainedOperatorView, ...]
     inputs: tuple[InputView, ...]
     subtasks: tuple[SubtaskView, ...]
     slot_sharing_group: str = "0" * 32
     start_ms: int = NEVER
     end_ms: int = NEVER
     has_event_time: bool = False  #: whether watermarks reach it
+    former: Traffic = field(default_factory=Traffic)  #: of subtasks that are gone since a change of parallelism
 
     @property
     def traffic(self) -> Traffic:
-        """Of all subtasks together."""
-        total = Traffic()
+        """Of all subtasks together, those that are gone among them."""
+        total = self.former
         for subtask in self.subtasks:
             total = total.plus(subtask.traffic)
         return total
@@ -146,7 +152,7 @@ class CheckpointTask:
 class CheckpointView:
     """One checkpoint (an epoch) or savepoint."""
 
-    id: int
+    id: int  #: the epoch; a savepoint has that of the checkpoint it was taken of
     status: str  #: IN_PROGRESS, COMPLETED or FAILED
     triggered_ms: int
     acknowledged_ms: int = NEVER
@@ -313,3 +319,11 @@ class TaskManagerView:
     failed_tasks: int = 0
     metrics: Mapping[str, int | float] = field(default_factory=dict)  #: Status.JVM.Memory.Heap.Used, ...
     log_urls: Mapping[str, str] = field(default_factory=dict)  #: Spark's own, where it has them
+
+
+def bounded(text: str) -> str:
+    """The text, or its beginning and its end."""
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters are left out …\n{text[-half:]}"

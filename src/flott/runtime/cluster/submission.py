@@ -12,15 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from flott.errors import SubmissionError
-
-
-@dataclass(frozen=True)
-class JobFile:
-    """A file that travels with a job, by what it is for."""
-
-    name: str  #: without folders; unique within the submission
-    role: str  #: "python" (on the path of driver and workers), "requirements", "cached-packages", or "archive"
-    target: str = ""  #: the folder an archive is unpacked into, as the job's functions see it
+from flott.runtime.dependencies.job_file import JobFile as JobFile  # for those who read a submission
 
 
 @dataclass(frozen=True)
