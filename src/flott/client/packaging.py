@@ -1,0 +1,89 @@
+"""A job as it is handed to a JobManager: the pickled graph, its settings, and the files it needs. Client side."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from flott.common import _cluster_options as cluster_options
+from flott.common import _options as options
+from flott.common.configuration import Configuration
+from flott.errors import SubmissionError
+from flott.graph.stream_graph import StreamGraph
+from flott.runtime.clock import Clock, SystemClock
+from flott.runtime.cluster.graph_pickle import pickle_graph
+from flott.runtime.cluster.submission import JobSubmission
+from flott.runtime.dependencies.brought import brought_files, names_of, without_paths
+
+#: Names of files and folders that mean something where the program runs.
+_PATHS = (options.CHECKPOINT_DIR, options.SAVEPOINT_DIR, options.RECOVERY_PATH)
+
+#: Beginnings of keys that are not the job's matter: how the cluster is reached (secrets among it), what it runs on.
+_NOT_OF_THE_JOB = (
+    "rest.", "flott.rest.", "security.", "web.", "flott.cluster.", "jobstore.", "high-availability", "spark.",
+    options.TARGET.key, cluster_options.ATTACHED.key,
+)  # fmt: skip
+
+#: A graph is functions, not data: a list of millions of elements belongs into a file.
+GRAPH_LIMIT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Package:
+    """A job ready to be sent."""
+
+    submission: JobSubmission
+    files: Mapping[str, Path]  #: where the bytes of the submission's files are
+
+
+def package(
+    graph: StreamGraph, configuration: Configuration, program: str = "", clock: Clock | None = None
+) -> Package:
+    """Everything that another process needs to run the job; refuses what cannot travel."""
+    options.validate(configuration)
+    brought = brought_files(configuration, with_program=True)
+    pickled = pickle_graph(graph)
+    if len(pickled) > GRAPH_LIMIT_BYTES:
+        raise SubmissionError(
+            f"The job {graph.job_name!r} has {len(pickled) >> 20} MB with all that its functions and collections hold,"
+            f" and {GRAPH_LIMIT_BYTES >> 20} MB can be sent. Read data from files instead of from_collection() or"
+            " captured variables."
+        )
+    submission = JobSubmission(
+        job_id=uuid4().hex,
+        name=graph.job_name,
+        configuration=_portable(configuration).to_dict(),
+        graph=pickled,
+        files=names_of(brought),
+        program=program or program_name(),
+        batch=graph.batch,
+        parallelism=max((node.parallelism for node in graph.nodes), default=1),
+        submitted_ms=(clock or SystemClock()).now_ms(),
+    )
+    return Package(submission, {item.file.name: item.path for item in brought})
+
+
+def program_name() -> str:
+    """What the user started, for people."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name != "__main__":
+        return f"-m {spec.name.removesuffix('.__main__')}"
+    return os.path.basename(getattr(main, "__file__", "") or "")
+
+
+def _portable(configuration: Configuration) -> Configuration:
+    """What the settings mean here, said so that they mean the same in another working directory."""
+    portable = without_paths(configuration)
+    for key in portable.key_set():
+        if key.startswith(_NOT_OF_THE_JOB):
+            portable.remove_config(key)
+    for option in _PATHS:
+        path = portable.get(option)
+        if path and "://" not in path and not os.path.isabs(path):
+            portable.set(option, os.path.abspath(os.path.expanduser(path)))
+    return portable

@@ -1,0 +1,199 @@
+"""Runs a user's program as Python itself would: a script, a folder, an archive, or a module. Client side.
+
+    python -m flott.client.program script.py|folder|program.zip [ARGUMENT ...]
+    python -m flott.client.program -m module [ARGUMENT ...]
+
+The program is ``__main__`` in its process, so that its classes and functions are found where Python would have them.
+Its settings come by ``flott.yaml``, the environment and ``FLOTT_PROPERTIES``, as those of every program.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import flott
+from flott import execution
+from flott.common import _options as options
+from flott.common import _settings
+from flott.errors import (
+    ConfigurationError,
+    FlottError,
+    JobCancelledError,
+    JobError,
+    ProgramError,
+    SubmissionError,
+    UnreachableError,
+)
+from flott.runtime.dependencies.brought import local_paths
+
+#: What the process's exit code says: the first kind that fits. The same numbers as those of the command line.
+_EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (UnreachableError, 3),
+    (JobCancelledError, 6),
+    (JobError, 5),
+    (ConfigurationError, 2),
+    (KeyboardInterrupt, 130),
+)
+_OUR_FOLDER = str(Path(flott.__file__).parent)
+
+
+def run_program(path: str, arguments: Sequence[str]) -> None:
+    """Run a script, a folder with a ``__main__.py`` or an archive with one; or, if it is ``-m``, a module by name."""
+    if path == "-m":
+        if not arguments:
+            raise SubmissionError("Behind -m stands the name of a module, as in: -m package.module.")
+        _run(*_module(arguments[0]), arguments[1:])
+    else:
+        _run(*_script(path), arguments)
+
+
+def _run(code: CodeType, main: ModuleType, arguments: Sequence[str]) -> None:
+    sys.argv[:] = [main.__file__ or "", *arguments]
+    sys.modules["__main__"] = main  # and stays: threads and exit handlers of the program look there
+    exec(code, vars(main))
+
+
+def _script(path: str) -> tuple[CodeType, ModuleType]:
+    file = Path(path)
+    if file.is_dir() or (file.is_file() and file.suffix != ".py"):
+        return _archive(file)
+    if not file.is_file():
+        raise SubmissionError(f"There is no program at {path}: name a .py file, a folder, a .zip or a .whl.")
+    _import_first(str(file.resolve().parent))
+    main = _new_main(str(file))
+    code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+    return code, main
+
+
+def _archive(path: Path) -> tuple[CodeType, ModuleType]:
+    entry = str(path.absolute())
+    spec = PathFinder.find_spec("__main__", [entry])
+    if spec is None or spec.loader is None:
+        raise SubmissionError(
+            f"There is no __main__.py in {path}: add one, or name the module to run: -m package.module, with"
+            f" python.files set to {path}."
+        )
+    _import_first(entry)
+    return _found(spec)
+
+
+def _module(name: str) -> tuple[CodeType, ModuleType]:
+    if "" not in sys.path:
+        _import_first(os.getcwd())
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except (ImportError, ValueError) as error:
+        raise SubmissionError(f"The module {name!r} cannot be run: {error}.") from error
+    if spec is None or spec.loader is None:
+        raise SubmissionError(
+            f"There is no module {name!r} to run; a package needs a __main__.py. It is looked for in the working"
+            " directory, in python.files and among what is installed."
+        )
+    return _found(spec)
+
+
+def _found(spec: ModuleSpec) -> tuple[CodeType, ModuleType]:
+    loader = spec.loader
+    assert loader is not None
+    find_code = getattr(loader, "get_code", None)
+    code = find_code(spec.name) if find_code is not None else None
+    if code is None:
+        raise SubmissionError(f"{spec.name} has no Python code that could be run.")
+    main = _new_main(_file_of(spec))
+    main.__spec__, main.__loader__, main.__package__ = spec, loader, spec.parent
+    return code, main
+
+
+def _file_of(spec: ModuleSpec) -> str:
+    find_file = getattr(spec.loader, "get_filename", None)
+    return str(find_file(spec.name)) if find_file is not None else spec.origin or ""
+
+
+def _new_main(file: str) -> ModuleType:
+    main = ModuleType("__main__")
+    main.__file__ = file
+    vars(main)["__builtins__"] = __builtins__
+    return main
+
+
+def _import_first(entry: str) -> None:
+    sys.path.insert(0, entry)
+
+
+# --- the process -----------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a program; the exit code of the process."""
+    if not arguments:
+        sys.stderr.write("usage: python -m flott.client.program script.py|folder|archive|-m module [ARGUMENT ...]\n")
+        return 2
+    try:
+        _begin()
+        run_program(arguments[0], arguments[1:])
+    except SystemExit as leaving:
+        return _code_of(leaving)
+    except BaseException as error:
+        _show(error)
+        return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
+    if not execution.was_asked():
+        sys.stderr.write(
+            f"The program {arguments[0]} ended without running a job: does it call execute() or execute_async()?\n"
+        )
+    return 0
+
+
+def _begin() -> None:
+    """Python files that were named for the job can be imported by its program, too."""
+    files = _settings.load().configuration.get(options.PYTHON_FILES)
+    for path in reversed(local_paths(files or "")):
+        _import_first(str(path.absolute().parent if path.suffix == ".py" else path.absolute()))
+
+
+def _code_of(leaving: SystemExit) -> int:
+    if leaving.code is None or isinstance(leaving.code, int):
+        return leaving.code or 0
+    sys.stderr.write(f"{leaving.code}\n")
+    return 1
+
+
+def _show(error: BaseException) -> None:
+    """As Python would, without the lines that are ours. What Flott has to say needs no causes."""
+    if isinstance(error, KeyboardInterrupt):
+        return
+    if isinstance(error, FlottError) and not isinstance(error, ProgramError):
+        sys.stderr.write(f"{error}\n")
+        return
+    shown = traceback.TracebackException.from_exception(error, compact=True)
+    if isinstance(error, ProgramError):  # the line of the program is what matters
+        shown.__cause__ = shown.__context__ = None
+    _leave_out_ours(shown)
+    sys.stderr.writelines(shown.format())
+
+
+def _leave_out_ours(shown: traceback.TracebackException | None) -> None:
+    while shown is not None:
+        shown.stack[:] = [
+            frame
+            for frame in shown.stack
+            if not frame.filename.startswith((_OUR_FOLDER, "<frozen importlib", "<frozen runpy"))
+        ]
+        _leave_out_ours(shown.__context__)
+        shown = shown.__cause__
+
+
+if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        sys.path.pop(0)  # the working directory, which Python puts there for -m
+    from flott.client import program  # not this module's second self
+
+    sys.exit(program.main(sys.argv[1:]))

@@ -1,0 +1,298 @@
+"""A job on a cluster, as the program that submitted it sees it. Client side."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import pickle
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from flott.client.rest_client import RestClient
+from flott.common._savepoint_format import SavepointFormatType
+from flott.common._watermark_report import WatermarkReport
+from flott.common.completable_future import CompletableFuture
+from flott.common.job_client import JobClient
+from flott.common.job_execution_result import JobExecutionResult
+from flott.common.job_id import JobID
+from flott.common.job_status import JobStatus
+from flott.datastream.connectors.base import DriverSink
+from flott.errors import (
+    ClusterError,
+    ConfigurationError,
+    FlottError,
+    JobCancelledError,
+    JobEndedError,
+    JobFailedError,
+    JobNotFoundError,
+    ProgramError,
+    SavepointError,
+    UnreachableError,
+)
+from flott.runtime.clock import Clock, SystemClock
+from flott.runtime.cluster.result_spool import pieces_in
+
+log = logging.getLogger("flott.client")
+
+R = TypeVar("R")
+
+#: Between two questions: short at first, longer for a job that takes long.
+_FIRST_DELAY_MS = 50
+_LONGEST_DELAY_MS = 1000
+#: So long a job is waited for while nobody knows of it; a JobManager that takes over has to start Spark first.
+_PATIENCE_MS = 5 * 60_000
+
+#: What a failed operation says it was, and what is raised here for it.
+_FAILURES: dict[str, type[FlottError]] = {
+    error.__name__: error
+    for error in (ClusterError, ConfigurationError, JobEndedError, JobNotFoundError, SavepointError)
+}
+
+
+@dataclass(frozen=True)
+class AwaitedSink:
+    """A sink of the job whose results this process takes."""
+
+    name: str
+    sink: DriverSink[Any]
+
+
+class RemoteJob(JobClient):
+    """One job of a cluster."""
+
+    def __init__(
+        self,
+        client: RestClient,
+        job_id: str,
+        name: str,
+        sinks: tuple[AwaitedSink, ...] = (),
+        clock: Clock | None = None,
+    ):
+        self._client = client
+        self._job_id = job_id
+        self._name = name
+        self._sinks = sinks
+        self._arrived = dict.fromkeys((awaited.name for awaited in sinks), 0)
+        self._clock: Clock = clock or SystemClock()
+        self._result: CompletableFuture[JobExecutionResult] = CompletableFuture()
+        self._watching = threading.Lock()
+        self._is_watched = False
+        if sinks:
+            self._watch()
+
+    def get_job_id(self) -> JobID:
+        return JobID(self._job_id)
+
+    def get_job_status(self) -> CompletableFuture[JobStatus]:
+        return _answered(self._status)
+
+    def cancel(self) -> CompletableFuture[None]:
+        ended: CompletableFuture[None] = CompletableFuture()
+        self.get_job_execution_result().when_done(lambda _: ended.set_result(None))
+        with suppress(JobEndedError):  # it ended just before
+            self._client.patch(self._path(), mode="cancel")
+        return ended
+
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> CompletableFuture[str]:
+        request = {
+            "targetDirectory": savepoint_directory,
+            "drain": advance_to_end_of_event_time,
+            "formatType": format_type.name,
+        }
+        return self._operation("/stop", "/savepoints", request, _location)
+
+    def cancel_with_savepoint(
+        self,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> CompletableFuture[str]:
+        request = {"target-directory": savepoint_directory, "cancel-job": True, "formatType": format_type.name}
+        return self._operation("/savepoints", "/savepoints", request, _location)
+
+    def trigger_savepoint(
+        self,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> CompletableFuture[str]:
+        request = {"target-directory": savepoint_directory, "cancel-job": False, "formatType": format_type.name}
+        return self._operation("/savepoints", "/savepoints", request, _location)
+
+    def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
+        """Of a job that has ended, the values; while it runs, their texts: a cluster's REST API shows no more."""
+        return _answered(self._accumulators)
+
+    def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
+        self._watch()
+        return self._result
+
+    def rescale(self, parallelism: int, operator: str | None = None) -> CompletableFuture[None]:
+        return self._operation(
+            "/rescaling", "/rescaling", None, lambda _: None, method="patch", parallelism=parallelism, operator=operator
+        )
+
+    def get_checkpoint_directory(self) -> str:
+        return str(self._client.get(self._path("/flott/result"))["checkpoint-directory"])
+
+    def explain_watermark(self) -> WatermarkReport:
+        """While the job runs: a JobManager does not remember it of a job that has ended."""
+        answer = self._client.get(self._path("/flott/watermark-report"))
+        report: WatermarkReport = pickle.loads(base64.b64decode(answer["report"]))
+        return report
+
+    # ------------------------------------------------------------------------------------------------------- inside
+
+    def _path(self, below: str = "") -> str:
+        return f"/jobs/{self._job_id}{below}"
+
+    def _status(self) -> JobStatus:
+        return JobStatus[self._client.get(self._path("/status"))["status"]]
+
+    def _accumulators(self) -> dict[str, Any]:
+        found = self._client.get(self._path("/flott/result"))
+        if found["status"] is not None:
+            return _unpickled(found["accumulators"])
+        shown = self._client.get(self._path("/accumulators"))["user-task-accumulators"]
+        return {entry["name"]: entry["value"] for entry in shown}
+
+    def _operation(
+        self,
+        trigger: str,
+        status: str,
+        request: Mapping[str, Any] | None,
+        outcome: Callable[[Mapping[str, Any]], R],
+        method: str = "post",
+        **query: Any,
+    ) -> CompletableFuture[R]:
+        """Order something that takes a while, and wait for it in a thread of its own."""
+        future: CompletableFuture[R] = CompletableFuture()
+
+        def wait() -> None:
+            try:
+                send = getattr(self._client, method)
+                ident = send(self._path(trigger), json=request, **query)["request-id"]
+                future.set_result(outcome(self._outcome(self._path(f"{status}/{ident}"))))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=wait, name=f"flott-{self._job_id[:8]}{trigger}", daemon=True).start()
+        return future
+
+    def _outcome(self, path: str) -> Mapping[str, Any]:
+        delays = _Delays(self._clock)
+        while (answer := self._client.get(path))["status"]["id"] != "COMPLETED":
+            delays.wait()
+        operation: Mapping[str, Any] = answer["operation"]
+        if (cause := operation.get("failure-cause")) is not None:
+            name = str(cause["class"]).rpartition(".")[2]
+            message = str(cause["stack-trace"]).removeprefix(f"{cause['class']}: ")
+            raise _FAILURES.get(name, ClusterError)(message)
+        return operation
+
+    def _watch(self) -> None:
+        """From now on somebody waits for the end."""
+        with self._watching:
+            if self._is_watched:
+                return
+            self._is_watched = True
+        threading.Thread(target=self._follow, name=f"flott-{self._job_id[:8]}", daemon=True).start()
+
+    def _follow(self) -> None:
+        try:
+            delays = _Delays(self._clock)
+            while (found := self._patiently(lambda: self._client.get(self._path("/flott/result"))))["status"] is None:
+                if self._patiently(self._take_results):
+                    delays.start_again()
+                delays.wait()
+            while self._patiently(self._take_results):  # what came in the last moment
+                pass
+            self._result.set_result(self._result_of(found))
+        except BaseException as error:
+            self._result.set_exception(error)
+
+    def _patiently(self, ask: Callable[[], R]) -> R:
+        """Ask again while no JobManager leads: the job goes on with the next one, and with it who waits for it."""
+        began = self._clock.monotonic()
+        while True:
+            try:
+                return ask()
+            except UnreachableError as error:
+                if (self._clock.monotonic() - began) * 1000 >= _PATIENCE_MS:
+                    raise
+                log.warning("The job %s is waited for, but: %s", self._job_id, error)
+                self._clock.wait(threading.Event(), _LONGEST_DELAY_MS)
+
+    def _take_results(self) -> bool:
+        """Hand what has arrived to the program's sinks; whether there was something."""
+        something = False
+        for awaited in self._sinks:
+            path = self._path(f"/flott/results/{awaited.name}")
+            data = self._client.content(path, after=self._arrived[awaited.name])
+            for number, subtask, values in pieces_in(data):
+                self._deliver(awaited, subtask, values)
+                self._arrived[awaited.name] = number
+                something = True
+        return something
+
+    def _deliver(self, awaited: AwaitedSink, subtask: int, values: list[Any]) -> None:
+        try:
+            awaited.sink.deliver(subtask, values)
+        except Exception as error:
+            with suppress(FlottError):
+                self._client.patch(self._path(), mode="cancel")
+            raise ProgramError(
+                f"A sink of job {self._name!r} could not take the results of a completed epoch, so the job was"
+                f" cancelled: {type(error).__name__}: {error}"
+            ) from error
+
+    def _result_of(self, found: Mapping[str, Any]) -> JobExecutionResult:
+        status = JobStatus[found["status"]]
+        if status is JobStatus.CANCELED:
+            raise JobCancelledError(f"Job {self._name!r} was cancelled.")
+        if status is not JobStatus.FINISHED:
+            raise JobFailedError(f"Job {self._name!r} failed.\n\n{found['failure'] or 'Nobody knows why.'}")
+        ledger = found["ledger"]
+        return JobExecutionResult(
+            JobID(self._job_id),
+            found["net-runtime"],
+            _unpickled(found["accumulators"]),
+            pickle.loads(base64.b64decode(ledger)) if ledger else (),
+            found["metrics"],
+        )
+
+
+class _Delays:
+    """Pauses that grow."""
+
+    def __init__(self, clock: Clock):
+        self._clock = clock
+        self._next_ms = _FIRST_DELAY_MS
+
+    def start_again(self) -> None:
+        self._next_ms = _FIRST_DELAY_MS
+
+    def wait(self) -> None:
+        self._clock.wait(threading.Event(), self._next_ms)
+        self._next_ms = min(_LONGEST_DELAY_MS, self._next_ms * 3 // 2)
+
+
+def _answered(question: Callable[[], R]) -> CompletableFuture[R]:
+    try:
+        return CompletableFuture.completed(question())
+    except Exception as error:
+        return CompletableFuture.failed(error)
+
+
+def _location(operation: Mapping[str, Any]) -> str:
+    return str(operation["location"])
+
+
+def _unpickled(values: Mapping[str, str]) -> dict[str, Any]:
+    return {name: pickle.loads(base64.b64decode(value)) for name, value in values.items()}

@@ -1,0 +1,261 @@
+"""The REST API as an application: every endpoint's table put behind one door. JobManager side.
+
+What holds for all endpoints is here: two prefixes, the form of errors and of JSON, checking of requests. Who may ask is
+``flott.rest.security``'s matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import logging
+import math
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from urllib.parse import unquote
+
+from pydantic import TypeAdapter, ValidationError
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from flott.common import _cluster_options as options
+from flott.rest import endpoints as endpoint_modules
+from flott.rest.dashboard import Dashboard
+from flott.rest.endpoint import Endpoint, RestCall, parse_parameter
+from flott.rest.operations import Operations
+from flott.rest.refusal import Refusal, message_of, refusal_of
+from flott.rest.security import Access
+from flott.runtime.clock import Clock, SystemClock
+from flott.runtime.cluster.gateway import ClusterGateway
+from flott.runtime.cluster.programs import ProgramStore
+
+LOG = logging.getLogger("flott.rest")
+
+#: A JSON body that is larger is refused, whatever an upload may have.
+MAX_JSON_BODY = 4 * 1024 * 1024
+#: Bytes of all headers.
+MAX_HEADERS = 32 * 1024
+#: Requests that are being answered at the same time; more are told to come back.
+MAX_ACTIVE = 512
+#: Seconds between two parts of a body.
+BODY_TIMEOUT = 60
+JSON_TYPE = "application/json; charset=UTF-8"
+#: What a browser is told that asks whether a page of another origin may send a request. Orders are checked again.
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type",
+    "Access-Control-Max-Age": "600",
+}
+
+
+def all_endpoints() -> tuple[Endpoint, ...]:
+    """The tables of all modules in ``flott.rest.endpoints``."""
+    names = sorted(module.name for module in pkgutil.iter_modules(endpoint_modules.__path__))
+    modules = [importlib.import_module(f"{endpoint_modules.__name__}.{name}") for name in names]
+    return tuple(endpoint for module in modules for endpoint in module.ENDPOINTS)
+
+
+def create_app(gateway: ClusterGateway, programs: ProgramStore, clock: Clock | None = None) -> Starlette:
+    """The application that answers for this JobManager."""
+    operations = Operations(clock or SystemClock(), gateway.configuration.get(options.REST_ASYNC_STORE_DURATION))
+    app = Starlette()
+    app.router.default = Door(gateway, programs, operations, Routes.of(all_endpoints()))
+    return app
+
+
+@dataclass
+class Routes:
+    """The endpoints as a tree of path segments. A literal segment goes before a parameter."""
+
+    methods: dict[str, Endpoint] = field(default_factory=dict)
+    literals: dict[str, Routes] = field(default_factory=dict)
+    parameter: Routes | None = None
+
+    @staticmethod
+    def of(table: Sequence[Endpoint]) -> Routes:
+        """The tree of all rows; two rows for the same method and path are a mistake of ours."""
+        root = Routes()
+        for endpoint in table:
+            node = root
+            for segment in _segments(endpoint.path):
+                node = node._parameter() if segment.startswith(":") else node.literals.setdefault(segment, Routes())
+            if endpoint.method in node.methods:
+                raise ValueError(f"{endpoint.method} {endpoint.path} is declared twice.")
+            node.methods[endpoint.method] = endpoint
+        return root
+
+    def find(self, method: str, segments: Sequence[str]) -> tuple[Endpoint, list[str]] | None:
+        """The endpoint of a request, and its parameters in order."""
+        if not segments:
+            endpoint = self.methods.get(method)
+            return None if endpoint is None else (endpoint, [])
+        head, *rest = segments
+        if head in self.literals and (found := self.literals[head].find(method, rest)) is not None:
+            return found
+        if head and self.parameter is not None and (found := self.parameter.find(method, rest)) is not None:
+            return found[0], [head, *found[1]]
+        return None
+
+    def _parameter(self) -> Routes:
+        if self.parameter is None:
+            self.parameter = Routes()
+        return self.parameter
+
+
+class Door:
+    """Takes every request in, sees whether it may come in, finds its endpoint, checks it, answers in Flink's form."""
+
+    def __init__(self, gateway: ClusterGateway, programs: ProgramStore, operations: Operations, routes: Routes):
+        self._gateway = gateway
+        self._programs = programs
+        self._operations = operations
+        self._routes = routes
+        self._access = Access.of(gateway.configuration)
+        self._dashboard = Dashboard.of(gateway.configuration)
+        self._max_content = gateway.configuration.get(options.REST_MAX_CONTENT)
+        self._allowed_origin = gateway.configuration.get(options.WEB_ALLOW_ORIGIN)
+        self._active = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        request = Request(scope, bounded(receive, self._max_content))
+        self._active += 1
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            response = error_response(error, request)
+        finally:
+            self._active -= 1
+        response.headers["Access-Control-Allow-Origin"] = self._allowed_origin
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if self._active > MAX_ACTIVE:
+            raise Refusal(503, f"The JobManager is answering {MAX_ACTIVE} requests already: try again in a while.")
+        if sum(len(name) + len(value) for name, value in request.headers.raw) > MAX_HEADERS:
+            raise Refusal(431, f"The headers of a request have at most {MAX_HEADERS} bytes.")
+        if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
+            return Response(status_code=204, headers=PREFLIGHT)
+        self._access.admit(request.headers)
+        method = "GET" if request.method == "HEAD" else request.method
+        if method == "GET" and (page := self._dashboard.page(request.url.path.removeprefix("/"))) is not None:
+            return page
+        found = self._routes.find(method, _asked(request.scope))
+        if found is None:
+            raise Refusal(404, f"Not found: {request.method} {request.url.path}")
+        endpoint, texts = found
+        if endpoint.is_order:
+            self._access.admit_order(request.headers)
+        length = request.headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self._max_content:
+            raise Refusal(413, f"A request has at most {self._max_content} bytes (rest.server.max-content-length).")
+        call = await self._call(request, endpoint, texts)
+        reply = endpoint.handler(call)
+        if inspect.isawaitable(reply):
+            reply = await reply
+        return reply if isinstance(reply, Response) else json_response(reply, endpoint.status)
+
+    async def _call(self, request: Request, endpoint: Endpoint, texts: Sequence[str]) -> RestCall:
+        path = {
+            name: parse_parameter(name, unquote(text, errors="surrogateescape"))
+            for name, text in zip(endpoint.parameters, texts, strict=True)
+        }
+        query = {query.name: query.parse(request.query_params.getlist(query.name)) for query in endpoint.query}
+        body = None if endpoint.body is None else await _body(request, endpoint)
+        return RestCall(self._gateway, self._programs, self._operations, request, endpoint, path, query, body)
+
+
+def bounded(receive: Receive, max_bytes: int) -> Receive:
+    """The same stream of a body, refused when it is too long or stops coming."""
+    taken = 0
+
+    async def next_part() -> Message:
+        nonlocal taken
+        try:
+            message = await asyncio.wait_for(receive(), BODY_TIMEOUT)
+        except TimeoutError:
+            raise Refusal(408, f"Nothing more of the request came for {BODY_TIMEOUT} s.") from None
+        taken += len(message.get("body", b""))
+        if taken > max_bytes:
+            raise Refusal(413, f"A request has at most {max_bytes} bytes (rest.server.max-content-length).")
+        return message
+
+    return next_part
+
+
+def json_response(content: Any, status: int = 200) -> Response:
+    """JSON as Flink writes it: numbers that are none become texts."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_without_nan(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode("utf-8", "replace"), status, headers={"Content-Type": JSON_TYPE})
+
+
+def error_response(error: BaseException, request: Request) -> Response:
+    """What a client is told of an error: its message, never a trace."""
+    refusal = refusal_of(error)
+    if refusal is None:
+        LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        refusal = Refusal(500, message_of(error))
+    response = json_response({"errors": list(refusal.messages)}, refusal.status)
+    if refusal.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _asked(scope: Scope) -> list[str]:
+    """The segments of the path, still encoded, without the version: an encoded slash separates nothing."""
+    raw = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
+    segments = _segments(raw.decode("latin-1").partition("?")[0])
+    return segments[1:] if segments[:1] == ["v1"] else segments
+
+
+def _segments(path: str) -> list[str]:
+    trimmed = path[1:] if path.startswith("/") else path
+    trimmed = trimmed[:-1] if trimmed.endswith("/") else trimmed
+    return trimmed.split("/") if trimmed else []
+
+
+async def _body(request: Request, endpoint: Endpoint) -> Any:
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_JSON_BODY:
+            raise Refusal(413, f"A JSON body has at most {MAX_JSON_BODY} bytes.")
+    try:
+        return _adapter(endpoint).validate_json(bytes(data) if data.strip() else b"{}")
+    except ValidationError as error:
+        raise Refusal(400, f"Request did not match expected format: {_problem(error)}") from None
+
+
+@cache
+def _adapter(endpoint: Endpoint) -> TypeAdapter[Any]:
+    return TypeAdapter(endpoint.body)
+
+
+def _problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def _without_nan(content: Any) -> Any:
+    if isinstance(content, float) and not math.isfinite(content):
+        return "NaN" if math.isnan(content) else "Infinity" if content > 0 else "-Infinity"
+    if isinstance(content, Mapping):
+        return {key: _without_nan(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_without_nan(value) for value in content]
+    return content

@@ -1,0 +1,1 @@
+"""One module per subject, each with a table ``ENDPOINTS``. ``flott.rest.app`` collects them all."""

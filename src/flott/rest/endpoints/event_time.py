@@ -1,0 +1,95 @@
+"""Who holds event time back in a job. Flott's own: Flink has no such answer."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from flott.common._watermark_report import Hold, TimePlace, WatermarkReport
+from flott.rest.endpoint import Endpoint, RestCall
+from flott.rest.waiting import carried_out
+
+
+class HoldMessage(TypedDict):
+    cause: str
+    operator: str
+    split: str | None
+    watermark: int
+    since: int | None
+    finding: str
+    remedy: str
+
+
+class PlaceMessage(TypedDict):
+    name: str
+    watermark: int
+    idle: bool
+    paused: bool
+    holds: bool
+    since: int | None
+    inputs: list[PlaceMessage]
+
+
+class WatermarkMessage(TypedDict):
+    """Event time all over a job; ``text`` is the same for people."""
+
+    job_name: str
+    at: int
+    epoch: int
+    watermark: int
+    places: list[PlaceMessage]
+    holds: list[HoldMessage]
+    text: str
+
+
+async def watermark(call: RestCall) -> WatermarkMessage:
+    """Who holds event time back."""
+    return watermark_message(await carried_out(lambda: call.gateway.explain_watermark(call.job_id)))
+
+
+def watermark_message(report: WatermarkReport) -> WatermarkMessage:
+    """A report as JSON."""
+    return {
+        "job_name": report.job_name,
+        "at": report.at_ms,
+        "epoch": report.epoch,
+        "watermark": report.watermark,
+        "places": [_place(place) for place in report.places],
+        "holds": [_hold(hold) for hold in report.holds],
+        "text": str(report),
+    }
+
+
+def _place(place: TimePlace) -> PlaceMessage:
+    return {
+        "name": place.name,
+        "watermark": place.watermark,
+        "idle": place.idle,
+        "paused": place.paused,
+        "holds": place.holds,
+        "since": place.since_ms,
+        "inputs": [_place(inner) for inner in place.inputs],
+    }
+
+
+def _hold(hold: Hold) -> HoldMessage:
+    return {
+        "cause": hold.cause.name,
+        "operator": hold.operator,
+        "split": hold.split,
+        "watermark": hold.watermark,
+        "since": hold.since_ms,
+        "finding": hold.finding,
+        "remedy": hold.remedy,
+    }
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/flott/watermark",
+        watermark,
+        WatermarkMessage,
+        "Which split, operator or source holds event time back",
+        "jobs",
+    ),
+)

@@ -1,0 +1,108 @@
+"""What Flott's own clients ask for beside Flink's questions: how a job ended, with values, and results on their way.
+
+Values are pickles in base64, made in the job's process and read in the program's; the JobManager looks into none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import pickle
+import re
+
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from flott.rest.endpoint import Endpoint, Query, RestCall
+from flott.rest.refusal import Refusal
+from flott.rest.waiting import carried_out
+from flott.runtime.cluster.result_spool import fetch
+
+_TAG = "flott"
+
+FlottResult = TypedDict(
+    "FlottResult",
+    {
+        "status": str | None,  #: FINISHED, CANCELED or FAILED; None while the job runs
+        "net-runtime": int,
+        "accumulators": dict[str, str],
+        "failure": str | None,
+        "ledger": str,
+        "metrics": dict[str, float],
+        "checkpoint-directory": str,
+    },
+)
+
+
+class PickledReport(TypedDict):
+    report: str
+
+
+def result(call: RestCall) -> FlottResult:
+    """How the job ended."""
+    job = call.job()
+    ended = call.gateway.result(call.job_id)
+    if ended is None:
+        return {
+            "status": None,
+            "net-runtime": 0,
+            "accumulators": {},
+            "failure": None,
+            "ledger": "",
+            "metrics": {},
+            "checkpoint-directory": job.checkpoint_directory,
+        }
+    return {
+        "status": ended.status.name,
+        "net-runtime": ended.net_runtime_ms,
+        "accumulators": {name: _base64(value) for name, value in ended.accumulators.items()},
+        "failure": ended.failure.text if ended.failure is not None else None,
+        "ledger": _base64(ended.ledger),
+        "metrics": dict(ended.metrics),
+        "checkpoint-directory": job.checkpoint_directory,
+    }
+
+
+async def results(call: RestCall) -> Response:
+    """Records that a sink of the job has for the program."""
+    call.job()
+    name = call.path["sinkname"]
+    if not re.fullmatch(r"[0-9]{1,6}", name):
+        raise Refusal(400, f"Bad request: a sink that delivers to a program has a number, found {name[:40]!r}.")
+    folder = call.gateway.log_folder / "jobs" / call.job_id / "results" / name
+    data = await asyncio.to_thread(fetch, folder, call.query["after"])
+    return Response(data, media_type="application/octet-stream")
+
+
+async def watermark_report(call: RestCall) -> PickledReport:
+    """Who holds event time back, as the value that explain_watermark() gives."""
+    call.job()
+    report = await carried_out(lambda: call.gateway.explain_watermark(call.job_id))
+    return {"report": _base64(pickle.dumps(report, protocol=5))}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/jobs/:jobid/flott/result", result, FlottResult, "How a job ended, for programs", _TAG),
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/flott/results/:sinkname",
+        results,
+        bytes,
+        "Records that a job has for the program that submitted it; asking again behind them deletes them",
+        _TAG,
+        query=(Query("after", int, 0, "the number of the last piece that has arrived", minimum=0),),
+        media_type="application/octet-stream",
+    ),
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/flott/watermark-report",
+        watermark_report,
+        PickledReport,
+        "Who holds event time back, for programs",
+        _TAG,
+    ),
+)

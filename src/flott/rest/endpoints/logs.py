@@ -1,0 +1,210 @@
+"""Logs: those of the JobManager, of task managers as far as jobs told them, and of jobs.
+
+What a task manager says reaches the JobManager with the reports of its tasks, so its log is put together from those of
+the jobs; what was printed is part of it. Names of files are checked by ``flott.runtime.logs``: none leads elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from typing_extensions import TypedDict
+
+from flott.errors import ClusterError
+from flott.rest.endpoint import Endpoint, Query, RestCall
+from flott.rest.refusal import Refusal
+from flott.runtime.cluster.job_view import JobView
+from flott.runtime.logs.entry import LogFilter
+from flott.runtime.logs.log_files import (
+    JOB_LOG,
+    LogCursor,
+    LogLines,
+    job_folder,
+    list_logs,
+    read_log,
+    read_task_manager_log,
+)
+
+#: Where a reader of a job's log goes on: sent with the lines, given back as ``offset``.
+CURSOR_HEADER = "X-Flott-Log-Cursor"
+TASK_MANAGER_LOG = "taskmanager.log"
+JOB_MANAGER_LOG = "jobmanager.log"
+JOB_MANAGER_OUTPUT = "jobmanager.out"
+#: Lines that are put together for a task manager.
+TASK_MANAGER_LINES = 10_000
+MAX_TAIL = 100_000
+
+
+class LogDescription(TypedDict):
+    name: str
+    size: int
+    mtime: int
+
+
+class LogList(TypedDict):
+    logs: list[LogDescription]
+
+
+# ----------------------------------------------------------------------------------------------------- the JobManager
+
+
+async def job_manager_logs(call: RestCall) -> LogList:
+    """The files."""
+    return await _listed(call.gateway.log_folder)
+
+
+async def job_manager_file(call: RestCall) -> Response:
+    """One of them."""
+    return await _whole(call.gateway.log_folder, call.path["logname"])
+
+
+async def job_manager_log(call: RestCall) -> Response:
+    """The main one."""
+    return await _whole(call.gateway.log_folder, JOB_MANAGER_LOG)
+
+
+async def job_manager_output(call: RestCall) -> Response:
+    """What it printed."""
+    return await _whole(call.gateway.log_folder, JOB_MANAGER_OUTPUT)
+
+
+# ------------------------------------------------------------------------------------------------------ task managers
+
+
+async def task_manager_logs(call: RestCall) -> LogList:
+    """One, which is put together when it is asked for."""
+    manager = call.task_manager()
+    size = len((await _of_task_manager(call)).body)
+    return {"logs": [{"name": TASK_MANAGER_LOG, "size": size, "mtime": manager.heartbeat_ms}]}
+
+
+async def task_manager_file(call: RestCall) -> Response:
+    """By name."""
+    call.task_manager()
+    if call.path["logname"] != TASK_MANAGER_LOG:
+        raise Refusal(404, "File not found.")
+    return await _of_task_manager(call)
+
+
+async def task_manager_log(call: RestCall) -> Response:
+    """What it said."""
+    return await _of_task_manager(call)
+
+
+async def _of_task_manager(call: RestCall) -> Response:
+    ident = call.task_manager().id
+    lines = await asyncio.to_thread(read_task_manager_log, call.gateway.log_folder, ident, TASK_MANAGER_LINES)
+    return _text("".join(f"{line}\n" for line in lines))
+
+
+# --------------------------------------------------------------------------------------------------------------- jobs
+
+
+async def job_logs(call: RestCall) -> LogList:
+    """The files of a job."""
+    return await _listed(job_folder(call.gateway.log_folder, call.job().job_id))
+
+
+async def job_log(call: RestCall) -> Response:
+    """Lines of a job's log: all, the last ones, or those since a reader was here."""
+    job = call.job()
+    folder = job_folder(call.gateway.log_folder, job.job_id)
+    name = call.path.get("logname", JOB_LOG)
+    query = call.query
+    operator = _name_of(job, query["operator"])
+    wanted = LogFilter(level=query["level"], operator=operator, subtask=query["subtask"])
+    if query["tail"] is None and query["offset"] is None:
+        return await _whole(folder, name, wanted)
+    cursor = _cursor(query["offset"])
+    found = await _read(folder, name, cursor=cursor, tail=query["tail"] if cursor is None else None, wanted=wanted)
+    return _text(found.text, {CURSOR_HEADER: str(found.cursor)})
+
+
+def _name_of(job: JobView, operator: str | None) -> str | None:
+    """Logs name operators; people may know them by uid or id, too."""
+    operators = [one for vertex in job.vertices for one in vertex.operators]
+    return next((one.name for one in operators if operator and operator in (one.uid, one.id)), operator)
+
+
+def _cursor(text: str | None) -> LogCursor | None:
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return LogCursor(0, int(text))
+    try:
+        return LogCursor.of(text)
+    except ClusterError as error:
+        raise Refusal(400, str(error)) from error
+
+
+# ------------------------------------------------------------------------------------------------------------- shared
+
+
+async def _listed(folder: Path) -> LogList:
+    files = await asyncio.to_thread(list_logs, folder)
+    return {"logs": [{"name": file.name, "size": file.size, "mtime": file.mtime_ms} for file in files]}
+
+
+async def _whole(folder: Path, name: str, wanted: LogFilter | None = None) -> Response:
+    """A log from its beginning to where it ends now, block by block."""
+    first = await _read(folder, name, wanted=wanted)
+    size = next((file.size for file in await asyncio.to_thread(list_logs, folder) if file.name == name), 0)
+
+    async def blocks() -> AsyncIterator[bytes]:
+        found = first
+        while True:
+            yield found.text.encode("utf-8", "replace")
+            before = found.cursor
+            if before.offset >= size:
+                return
+            found = await _read(folder, name, cursor=before, wanted=wanted)
+            if found.cursor.file != before.file or found.cursor.offset <= before.offset:
+                return
+
+    return StreamingResponse(blocks(), media_type="text/plain", headers={CURSOR_HEADER: str(first.cursor)})
+
+
+async def _read(folder: Path, name: str, **how: Any) -> LogLines:
+    try:
+        return await asyncio.to_thread(read_log, folder, name, **how)
+    except ClusterError as error:
+        # The dashboard shows every message but this one in a window of its own.
+        raise Refusal(404, "File not found.") from error
+
+
+def _text(text: str, headers: dict[str, str] | None = None) -> Response:
+    return PlainTextResponse(text.encode("utf-8", "replace"), headers=headers)
+
+
+_JOB_QUERY = (
+    Query("tail", int, None, "only the last lines", minimum=0, maximum=MAX_TAIL),
+    Query("offset", str, None, f"where to go on: a position, or what the header {CURSOR_HEADER} said"),
+    Query(
+        "level", str, None, "this level and those above it", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+    ),
+    Query("operator", str, None, "only what this operator said, by name, uid or id"),
+    Query("subtask", int, None, "only what this subtask said", minimum=0),
+)
+
+
+def _get(path: str, handler: Any, reply: Any, summary: str, query: tuple[Query, ...] = ()) -> Endpoint:
+    return Endpoint("GET", path, handler, reply, summary, "logs", query=query)
+
+
+ENDPOINTS = (
+    _get("/jobmanager/logs", job_manager_logs, LogList, "The log files of the JobManager"),
+    _get("/jobmanager/logs/:logname", job_manager_file, str, "A log file of the JobManager"),
+    _get("/jobmanager/log", job_manager_log, str, "The log of the JobManager"),
+    _get("/jobmanager/stdout", job_manager_output, str, "What the JobManager printed"),
+    _get("/taskmanagers/:taskmanagerid/logs", task_manager_logs, LogList, "The logs of a task manager"),
+    _get("/taskmanagers/:taskmanagerid/logs/:logname", task_manager_file, str, "A log of a task manager"),
+    _get("/taskmanagers/:taskmanagerid/log", task_manager_log, str, "What a task manager said for all jobs"),
+    _get("/taskmanagers/:taskmanagerid/stdout", task_manager_log, str, "The same: what was printed is part of its log"),
+    _get("/jobs/:jobid/logs", job_logs, LogList, "The log files of a job"),
+    _get("/jobs/:jobid/logs/:logname", job_log, str, "A log of a job, as text", _JOB_QUERY),
+    _get("/jobs/:jobid/log", job_log, str, "The log of a job, as text", _JOB_QUERY),
+)

@@ -1,0 +1,366 @@
+"""What changes a job: cancel, savepoint, stop, checkpoint, rescale.
+
+What takes a while is triggered here and asked for with the id that was returned; see ``flott.rest.operations``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from flott.common._savepoint_format import SavepointFormatType
+from flott.errors import JobEndedError
+from flott.rest.endpoint import Endpoint, Query, RestCall
+from flott.rest.refusal import Refusal
+from flott.rest.shapes.orders import (
+    CheckpointRequest,
+    CheckpointState,
+    DisposalRequest,
+    EmptyResponse,
+    HeartbeatRequest,
+    OrderState,
+    RequirementsResponse,
+    ResourceRequirements,
+    SavepointRequest,
+    SavepointState,
+    StopRequest,
+    TriggerResponse,
+)
+from flott.rest.waiting import carried_out
+from flott.runtime.cluster.gateway import Afterwards, ClusterGateway, SavepointOrder
+from flott.runtime.cluster.job_view import JobView
+
+# ------------------------------------------------------------------------------------------------------------- cancel
+
+
+async def cancel(call: RestCall) -> Mapping[str, Any]:
+    """Cancel the job of the path."""
+    mode = call.query.get("mode", "cancel")
+    if mode == "stop":
+        raise Refusal(
+            308,
+            'The termination mode "stop" has been removed. Use "cancel" to end the job at once, or POST to'
+            " jobs/:jobid/stop to end it with a savepoint.",
+        )
+    if mode != "cancel":
+        raise Refusal(400, f"Bad request: query parameter mode is cancel, found {mode!r}.")
+    return await _cancel(call.gateway, call.job_id)
+
+
+async def cancel_application(call: RestCall) -> Mapping[str, Any]:
+    """An application is one job, and has its id."""
+    return await _cancel(call.gateway, call.path["applicationid"])
+
+
+async def _cancel(gateway: ClusterGateway, job_id: str) -> Mapping[str, Any]:
+    try:
+        await carried_out(lambda: gateway.cancel(job_id))
+    except JobEndedError as error:
+        raise Refusal(409, f"Job cancellation failed: {error}") from error
+    return {}
+
+
+async def heartbeat(call: RestCall) -> Mapping[str, Any]:
+    """Taken and without effect: a job of Flott's never depends on the client that submitted it."""
+    call.job()
+    return {}
+
+
+# --------------------------------------------------------------------------------------------- savepoints, checkpoints
+
+
+async def savepoint(call: RestCall) -> Mapping[str, Any]:
+    """Take a savepoint."""
+    afterwards = Afterwards.CANCEL if call.body.get("cancel-job") else Afterwards.GO_ON
+    order = SavepointOrder(call.body.get("target-directory"), _format(call), afterwards)
+    return await _triggered(call, _savepoints(call), lambda: call.gateway.savepoint(call.job_id, order))
+
+
+async def stop(call: RestCall) -> Mapping[str, Any]:
+    """End the job with a savepoint."""
+    afterwards = Afterwards.DRAIN if call.body.get("drain") else Afterwards.STOP
+    order = SavepointOrder(call.body.get("targetDirectory"), _format(call), afterwards)
+    return await _triggered(call, _savepoints(call), lambda: call.gateway.savepoint(call.job_id, order))
+
+
+def savepoint_state(call: RestCall) -> Mapping[str, Any]:
+    """How a savepoint, or a stop with one, stands."""
+    return call.operations.outcome(_savepoints(call), call.path["triggerid"]).reply(lambda path: {"location": path})
+
+
+async def checkpoint(call: RestCall) -> Mapping[str, Any]:
+    """Complete an epoch now."""
+    return await _triggered(call, _checkpoints(call), lambda: call.gateway.checkpoint(call.job_id))
+
+
+def checkpoint_state(call: RestCall) -> Mapping[str, Any]:
+    """How a checkpoint stands."""
+    outcome = call.operations.outcome(_checkpoints(call), call.path["triggerid"])
+    return outcome.reply(lambda number: {"checkpointId": number})
+
+
+async def dispose(call: RestCall) -> Mapping[str, Any]:
+    """Delete a savepoint."""
+    path = call.body["savepoint-path"]
+    return await _triggered(call, _DISPOSALS, lambda: call.gateway.dispose_savepoint(path))
+
+
+def disposal_state(call: RestCall) -> Mapping[str, Any]:
+    """How a disposal stands."""
+    return call.operations.outcome(_DISPOSALS, call.path["triggerid"]).reply(lambda _: {})
+
+
+# ------------------------------------------------------------------------------------------------------------ rescale
+
+
+async def rescale(call: RestCall) -> Mapping[str, Any]:
+    """Change the parallelism of a job, or of one operator."""
+    parallelism, operator = call.query["parallelism"], call.query["operator"]
+    return await _triggered(call, _rescales(call), lambda: call.gateway.rescale(call.job_id, parallelism, operator))
+
+
+def rescale_state(call: RestCall) -> Mapping[str, Any]:
+    """How a change of parallelism stands."""
+    return call.operations.outcome(_rescales(call), call.path["triggerid"]).reply(lambda _: {})
+
+
+def requirements(call: RestCall) -> Mapping[str, Any]:
+    """The parallelism each vertex has. It is not a range: jobs of Flott take what they ask for."""
+    return {
+        vertex.id: {"parallelism": {"lowerBound": 1, "upperBound": vertex.parallelism}}
+        for vertex in call.job().vertices
+    }
+
+
+async def require(call: RestCall) -> Mapping[str, Any]:
+    """Give each named vertex the parallelism of its upper bound."""
+    job = call.job()
+    orders = rescale_orders(job, {ident.lower(): bounds["parallelism"] for ident, bounds in call.body.items()})
+    if not orders:
+        return {}
+    return await _triggered(
+        call,
+        _rescales(call),
+        lambda: _all_of([call.gateway.rescale(job.job_id, number, operator) for operator, number in orders]),
+    )
+
+
+def rescale_orders(job: JobView, wanted: Mapping[str, Mapping[str, int]]) -> list[tuple[str | None, int]]:
+    """Which operators (None: all) shall have which parallelism. Those that have it already are left out."""
+    for ident, bounds in wanted.items():
+        vertex = job.vertex(ident)
+        if vertex is None:
+            raise Refusal(404, f"JobVertex {ident} not found")
+        if bounds["upperBound"] > vertex.max_parallelism:
+            raise Refusal(
+                400, f"{vertex.name} has at most {vertex.max_parallelism} subtasks, found {bounds['upperBound']}."
+            )
+        if bounds.get("lowerBound", 1) > bounds["upperBound"]:
+            raise Refusal(400, f"The bounds of {vertex.name} leave nothing: lowerBound is above upperBound.")
+    numbers = {vertex.id: wanted.get(vertex.id, {}).get("upperBound", vertex.parallelism) for vertex in job.vertices}
+    if all(numbers[vertex.id] == vertex.parallelism for vertex in job.vertices):
+        return []
+    if len(set(numbers.values())) == 1:
+        return [(None, next(iter(numbers.values())))]
+    return [
+        (operator.id, numbers[vertex.id])
+        for vertex in job.vertices
+        for operator in vertex.operators
+        if operator.parallelism != numbers[vertex.id]
+    ]
+
+
+def _all_of(futures: list[Future[None]]) -> Future[None]:
+    """Done when all are; fails with the first that does."""
+    together: Future[None] = Future()
+    left = len(futures)
+
+    def ended(future: Future[None]) -> None:
+        nonlocal left
+        left -= 1
+        failure = future.exception()
+        if failure is not None and not together.done():
+            together.set_exception(failure)
+        elif left == 0 and not together.done():
+            together.set_result(None)
+
+    for future in futures:
+        future.add_done_callback(ended)
+    return together
+
+
+# --------------------------------------------------------------------------------------------------------- the cluster
+
+
+def shut_down(call: RestCall) -> Mapping[str, Any]:
+    """End the JobManager. Its jobs are kept, and go on with the next one."""
+    call.gateway.shut_down()
+    return {}
+
+
+# ------------------------------------------------------------------------------------------------------------- shared
+
+_DISPOSALS = "the disposal of savepoints"
+
+
+def _savepoints(call: RestCall) -> str:
+    return f"the savepoints of job {call.job_id}"
+
+
+def _checkpoints(call: RestCall) -> str:
+    return f"the checkpoints of job {call.job_id}"
+
+
+def _rescales(call: RestCall) -> str:
+    return f"the rescaling of job {call.job_id}"
+
+
+def _format(call: RestCall) -> SavepointFormatType:
+    return SavepointFormatType[call.body.get("formatType") or "CANONICAL"]
+
+
+async def _triggered(call: RestCall, scope: str, start: Callable[[], Future[Any]]) -> Mapping[str, Any]:
+    # The body of a PUT of requirements has vertices as its keys, none of which is called triggerId.
+    wanted: str | None = (call.body or {}).get("triggerId")
+    ident = await asyncio.to_thread(call.operations.trigger, scope, start, wanted.lower() if wanted else None)
+    return {"request-id": ident}
+
+
+_MODE = Query("mode", str, "cancel", "how to end it; only cancel is left of Flink's modes")
+
+ENDPOINTS = (
+    Endpoint("DELETE", "/cluster", shut_down, EmptyResponse, "End the JobManager; its jobs are kept", "cluster"),
+    Endpoint("PATCH", "/jobs/:jobid", cancel, EmptyResponse, "Cancel a job", "orders", query=(_MODE,), status=202),
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/yarn-cancel",
+        cancel,
+        EmptyResponse,
+        "Cancel a job, for clients that can only GET",
+        "orders",
+        status=202,
+        orders=True,
+    ),
+    Endpoint(
+        "POST",
+        "/applications/:applicationid/cancel",
+        cancel_application,
+        EmptyResponse,
+        "Cancel an application: its job",
+        "orders",
+        status=202,
+    ),
+    Endpoint(
+        "PATCH",
+        "/jobs/:jobid/clientHeartbeat",
+        heartbeat,
+        EmptyResponse,
+        "Say that the client is alive; taken and without effect",
+        "orders",
+        body=HeartbeatRequest,
+        status=202,
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/:jobid/savepoints",
+        savepoint,
+        TriggerResponse,
+        "Take a savepoint, and cancel the job afterwards if asked to",
+        "savepoints",
+        body=SavepointRequest,
+        status=202,
+    ),
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/savepoints/:triggerid",
+        savepoint_state,
+        SavepointState,
+        "How a savepoint, or a stop with one, stands",
+        "savepoints",
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/:jobid/stop",
+        stop,
+        TriggerResponse,
+        "End a job with a savepoint",
+        "savepoints",
+        body=StopRequest,
+        status=202,
+    ),
+    Endpoint(
+        "POST",
+        "/savepoint-disposal",
+        dispose,
+        TriggerResponse,
+        "Delete a savepoint",
+        "savepoints",
+        body=DisposalRequest,
+    ),
+    Endpoint(
+        "GET",
+        "/savepoint-disposal/:triggerid",
+        disposal_state,
+        OrderState,
+        "How the deletion of a savepoint stands",
+        "savepoints",
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/:jobid/checkpoints",
+        checkpoint,
+        TriggerResponse,
+        "Complete a checkpoint now",
+        "checkpoints",
+        body=CheckpointRequest,
+        status=202,
+    ),
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/checkpoints/:triggerid",
+        checkpoint_state,
+        CheckpointState,
+        "How a checkpoint that was asked for stands",
+        "checkpoints",
+    ),
+    Endpoint(
+        "PATCH",
+        "/jobs/:jobid/rescaling",
+        rescale,
+        TriggerResponse,
+        "Change the parallelism of a job or of one operator",
+        "orders",
+        query=(
+            Query("parallelism", int, None, "the number of subtasks", minimum=1, maximum=32768, required=True),
+            Query("operator", str, None, "the uid, id or name of an operator; without it, the whole job"),
+        ),
+        status=202,
+    ),
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/rescaling/:triggerid",
+        rescale_state,
+        OrderState,
+        "How a change of parallelism stands",
+        "orders",
+    ),
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/resource-requirements",
+        requirements,
+        ResourceRequirements,
+        "The parallelism of each vertex",
+        "orders",
+    ),
+    Endpoint(
+        "PUT",
+        "/jobs/:jobid/resource-requirements",
+        require,
+        RequirementsResponse,
+        "Change the parallelism of vertices to their upper bounds",
+        "orders",
+        body=ResourceRequirements,
+    ),
+)

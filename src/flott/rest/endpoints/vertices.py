@@ -1,0 +1,164 @@
+"""The vertices of a job, and their subtasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flott.rest import metric_queries
+from flott.rest.endpoint import Endpoint, Query, RestCall
+from flott.rest.refusal import Refusal
+from flott.rest.shapes.accumulators import (
+    AccumulatorsOfSubtasks,
+    AttemptAccumulators,
+    VertexAccumulators,
+    accumulators_of_subtasks,
+    attempt_accumulators,
+    vertex_accumulators,
+)
+from flott.rest.shapes.backpressure import BackPressure, back_pressure
+from flott.rest.shapes.flame_graph import FlameGraph, no_flame_graph
+from flott.rest.shapes.metrics import AggregatedMetric, MetricValue, subtask_metrics, vertex_metrics, watermarks
+from flott.rest.shapes.states import all_subtasks
+from flott.rest.shapes.task_places import Ports, ports_of
+from flott.rest.shapes.vertices import (
+    SubtaskDetail,
+    SubtasksTimes,
+    TaskManagersOfVertex,
+    VertexDetail,
+    subtask_detail,
+    subtasks_times,
+    task_managers_of_vertex,
+    vertex_detail,
+)
+from flott.runtime.cluster.job_view import SubtaskView, VertexView
+
+_VERTEX = "/jobs/:jobid/vertices/:vertexid"
+_SUBTASK = f"{_VERTEX}/subtasks/:subtaskindex"
+_ATTEMPT = f"{_SUBTASK}/attempts/:attempt"
+
+
+def detail(call: RestCall) -> VertexDetail:
+    return vertex_detail(call.vertex(), _ports(call), _now_ms(call))
+
+
+def times(call: RestCall) -> SubtasksTimes:
+    return subtasks_times(call.vertex(), _ports(call), _now_ms(call))
+
+
+def task_managers(call: RestCall) -> TaskManagersOfVertex:
+    return task_managers_of_vertex(call.vertex(), _ports(call), _now_ms(call))
+
+
+def pressure(call: RestCall) -> BackPressure:
+    return back_pressure(call.vertex(), _now_ms(call))
+
+
+def event_time(call: RestCall) -> list[MetricValue]:
+    return watermarks(call.vertex())
+
+
+def metrics(call: RestCall) -> list[MetricValue]:
+    return metric_queries.values(call, vertex_metrics(call.vertex()))
+
+
+def metrics_of_subtasks(call: RestCall) -> list[AggregatedMetric]:
+    vertex = call.vertex()
+    subtasks = all_subtasks(vertex)
+    chosen = metric_queries.chosen_indexes(call, "subtasks", len(subtasks))
+    return metric_queries.aggregated(call, [subtask_metrics(vertex, subtasks[index]) for index in chosen])
+
+
+def accumulators(call: RestCall) -> VertexAccumulators:
+    return vertex_accumulators(call.vertex())
+
+
+def subtasks_accumulators(call: RestCall) -> AccumulatorsOfSubtasks:
+    return accumulators_of_subtasks(call.vertex(), _ports(call))
+
+
+def flame_graph(call: RestCall) -> FlameGraph:
+    call.vertex()
+    return no_flame_graph()
+
+
+def subtask(call: RestCall) -> SubtaskDetail:
+    _, found = _subtask(call)
+    return subtask_detail(found, _ports(call), _now_ms(call))
+
+
+def metrics_of_subtask(call: RestCall) -> list[MetricValue]:
+    vertex, found = _subtask(call)
+    return metric_queries.values(call, subtask_metrics(vertex, found))
+
+
+def accumulators_of_attempt(call: RestCall) -> AttemptAccumulators:
+    return attempt_accumulators(*_subtask(call))
+
+
+def _subtask(call: RestCall) -> tuple[VertexView, SubtaskView]:
+    """The subtask of the path. Of its attempts the present one is known, and no other."""
+    vertex = call.vertex()
+    index, attempt = call.path["subtaskindex"], call.path.get("attempt")
+    found = next((one for one in all_subtasks(vertex) if one.index == index), None)
+    if found is None:
+        raise Refusal(404, f"Vertex {vertex.id} has no subtask {index}.")
+    if attempt is not None and attempt != found.attempt:
+        raise Refusal(404, f"Subtask {index} is in attempt {found.attempt}; of attempt {attempt} nothing is known.")
+    return vertex, found
+
+
+def _ports(call: RestCall) -> Ports:
+    return ports_of(call.gateway.task_managers())
+
+
+def _now_ms(call: RestCall) -> int:
+    return call.operations.clock.now_ms()
+
+
+def _get(path: str, handler: Callable[[RestCall], Any], reply: Any, summary: str, *query: Query) -> Endpoint:
+    return Endpoint("GET", path, handler, reply, summary, tag="vertices", query=query)
+
+
+ENDPOINTS = (
+    _get(_VERTEX, detail, VertexDetail, "A vertex with its subtasks"),
+    _get(f"{_VERTEX}/subtasktimes", times, SubtasksTimes, "When subtasks went from state to state"),
+    _get(f"{_VERTEX}/taskmanagers", task_managers, TaskManagersOfVertex, "The subtasks by task manager"),
+    _get(f"{_VERTEX}/backpressure", pressure, BackPressure, "How busy the subtasks are"),
+    _get(f"{_VERTEX}/watermarks", event_time, list[MetricValue], "How far event time has come"),
+    _get(f"{_VERTEX}/metrics", metrics, list[MetricValue], "Metrics of a vertex", metric_queries.NAMES),
+    _get(
+        f"{_VERTEX}/subtasks/metrics",
+        metrics_of_subtasks,
+        list[AggregatedMetric],
+        "Metrics of subtasks together",
+        metric_queries.NAMES,
+        metric_queries.AGGREGATION,
+        Query("subtasks", list, meaning="numbers of subtasks and ranges of them, like 0,2-4; without it, all"),
+    ),
+    _get(f"{_VERTEX}/accumulators", accumulators, VertexAccumulators, "The accumulators of a vertex"),
+    _get(
+        f"{_VERTEX}/subtasks/accumulators",
+        subtasks_accumulators,
+        AccumulatorsOfSubtasks,
+        "The accumulators of subtasks",
+    ),
+    _get(
+        f"{_VERTEX}/flamegraph",
+        flame_graph,
+        FlameGraph,
+        "A flame graph: never to be had",
+        Query("type", str, "full", "which threads", choices=("full", "on_cpu", "off_cpu", "FULL", "ON_CPU", "OFF_CPU")),
+        Query("subtaskindex", int, None, "of one subtask", minimum=0),
+    ),
+    _get(_SUBTASK, subtask, SubtaskDetail, "A subtask"),
+    _get(f"{_SUBTASK}/metrics", metrics_of_subtask, list[MetricValue], "Metrics of a subtask", metric_queries.NAMES),
+    _get(f"{_SUBTASK}/accumulators", accumulators_of_attempt, AttemptAccumulators, "The accumulators of a subtask"),
+    _get(_ATTEMPT, subtask, SubtaskDetail, "An attempt of a subtask"),
+    _get(
+        f"{_ATTEMPT}/accumulators",
+        accumulators_of_attempt,
+        AttemptAccumulators,
+        "The accumulators of an attempt of a subtask",
+    ),
+)

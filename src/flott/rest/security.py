@@ -1,0 +1,117 @@
+"""Who may ask what: tokens, foreign web pages, and where a JobManager may listen. Decisions, apart from a token's file.
+
+A JobManager runs what it is given, so whoever may send it orders may do all its user may. Three doors are watched: the
+network (a token or client certificates beyond loopback), the user's browser (pages of others must not order anything),
+and names (a foreign name that was made to point at loopback is not one of ours).
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+
+from flott.common import _cluster_options as options
+from flott.common.configuration import Configuration
+from flott.errors import ConfigurationError
+from flott.rest.refusal import Refusal
+
+
+@dataclass(frozen=True)
+class Access:
+    """The rules of one JobManager."""
+
+    token: str | None
+    #: Names under which requests may come in; None: any.
+    hosts: frozenset[str] | None
+
+    @staticmethod
+    def of(configuration: Configuration) -> Access:
+        """As configured."""
+        token = token_of(configuration)
+        proven = token is not None or _shows_certificates(configuration)
+        bound = configuration.get(options.REST_BIND_ADDRESS)
+        if proven or not is_loopback(bound):
+            return Access(token, None)
+        return Access(token, frozenset({bound.lower(), configuration.get(options.REST_ADDRESS).lower()}))
+
+    def admit(self, headers: Headers) -> None:
+        """Refuse a request that does not come from where, or with what, it should."""
+        host = _host(headers.get("host", ""))
+        if self.hosts is not None and host and host not in self.hosts and not is_loopback(host):
+            raise Refusal(403, f"This JobManager answers requests for localhost, found {host!r} as the Host.")
+        if self.token is None:
+            return
+        kind, _, shown = headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not hmac.compare_digest(_bytes(shown.strip()), _bytes(self.token)):
+            raise Refusal(401, "The request needs the cluster's token: Authorization: Bearer … (flott.rest.token).")
+
+    def admit_order(self, headers: Headers) -> None:
+        """Refuse an order that a page of another origin made a browser send. One that knows the token is welcome."""
+        if self.token is not None:
+            return
+        site = headers.get("sec-fetch-site")
+        if site is not None:
+            foreign = site not in ("same-origin", "none")
+        else:
+            origin = headers.get("origin")
+            foreign = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+        if foreign:
+            raise Refusal(403, "Orders are not taken from pages of another origin unless they show a token.")
+
+
+def token_of(configuration: Configuration) -> str | None:
+    """The token that requests must carry, if there is one."""
+    token = configuration.get(options.REST_TOKEN)
+    file = configuration.get(options.REST_TOKEN_FILE)
+    if token is None and file is not None:
+        try:
+            token = Path(file).expanduser().read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"The token in flott.rest.token-file cannot be read: {error}.") from error
+    if token is not None and not token.strip():
+        raise ConfigurationError("The token of flott.rest.token or flott.rest.token-file is empty: everybody knows it.")
+    return token
+
+
+def check_exposure(configuration: Configuration) -> None:
+    """Refuse to listen where others could send orders unasked."""
+    bound = configuration.get(options.REST_BIND_ADDRESS)
+    token = token_of(configuration)  # one that cannot be read is an error at once, wherever it listens
+    if is_loopback(bound) or token is not None or _shows_certificates(configuration):
+        return
+    if not configuration.get(options.REST_ALLOW_UNAUTHENTICATED):
+        raise ConfigurationError(
+            f"rest.bind-address {bound} is open to other machines, and whoever reaches it could run programs as you."
+            " Set flott.rest.token-file, or mutual TLS (security.ssl.rest.authentication-enabled), or bind to"
+            " localhost. If the network itself is guarded, set flott.rest.allow-unauthenticated: true."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's own, seen from itself."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _shows_certificates(configuration: Configuration) -> bool:
+    return configuration.get(options.REST_TLS) and configuration.get(options.REST_TLS_MUTUAL)
+
+
+def _host(header: str) -> str:
+    """Without the port."""
+    if header.startswith("["):
+        return header.partition("]")[0].strip("[").lower()
+    return header.partition(":")[0].lower()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,175 @@
+"""The HTTP server: uvicorn in a thread with an event loop of its own. JobManager side."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import ssl
+import threading
+from typing import Any
+
+import h11
+from starlette.types import ASGIApp
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from flott.common import _cluster_options as options
+from flott.common.configuration import Configuration
+from flott.errors import ClusterError, ConfigurationError
+from flott.rest.security import check_exposure
+
+LOG = logging.getLogger("flott.rest")
+
+#: Bytes of a request line and its headers that have come in without being complete.
+MAX_HEAD = 64 * 1024
+#: Seconds in which a request's headers must have come in.
+HEADER_TIMEOUT = 30
+KEEP_ALIVE = 15
+#: Seconds given to requests that are being answered when the server stops.
+GRACE = 3
+
+
+class RestServer:
+    """Serves an application as the configuration says. ``start`` and ``stop`` are called once each, by any thread."""
+
+    def __init__(self, app: ASGIApp, configuration: Configuration):
+        check_exposure(configuration)
+        self._address = configuration.get(options.REST_BIND_ADDRESS)
+        self._wanted_port = configuration.get(options.REST_PORT)
+        config = Config(
+            app,
+            http=_Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=GRACE,
+            h11_max_incomplete_event_size=MAX_HEAD,
+        )
+        self.scheme = "http"
+        if configuration.get(options.REST_TLS):
+            config.load()  # sets its own context: none
+            config.ssl = tls_context(configuration)
+            self.scheme = "https"
+        self._server = _Server(config)
+        self._thread = threading.Thread(target=self._run, name="rest", daemon=True)
+        self._socket: socket.socket | None = None
+
+    def start(self) -> int:
+        """Listen and answer; the port."""
+        self._socket = bind(self._address, self._wanted_port)
+        self._thread.start()
+        self._server.settled.wait()
+        if not self._server.started:
+            raise ClusterError("The REST server did not start; its log says why.")
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    def stop(self) -> None:
+        """Answer what was asked, then close. Does nothing if the server is not running."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(GRACE + 2)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket] if self._socket else None)
+        except BaseException:
+            LOG.exception("The REST server ended")
+        finally:
+            self._server.settled.set()
+
+
+class _Server(Server):
+    """Tells when it has begun."""
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        self.settled = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.settled.set()
+
+
+class _Protocol(H11Protocol):
+    """Waits for headers only so long, and refuses bytes that are no request in Flink's form of an error."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_request()
+
+    def on_response_complete(self) -> None:
+        before = self.cycle
+        super().on_response_complete()  # may begin the next request, if it has come in already
+        if self.cycle is before:
+            self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        body = json.dumps({"errors": [f"Bad request: {msg}"]}).encode()
+        headers = [("content-type", "application/json; charset=UTF-8"), ("connection", "close")]
+        for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _expect_request(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(HEADER_TIMEOUT, self._give_up, self.cycle)
+
+    def _give_up(self, before: Any) -> None:
+        if self.cycle is before:
+            self.transport.close()
+
+
+def bind(address: str, port: int) -> socket.socket:
+    """A socket that listens."""
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, place = min(found, key=lambda info: info[0] != socket.AF_INET)
+        listening = socket.create_server(place[:2], family=family, backlog=512)
+        # Every connection inherits it. Without it the body of an answer waits for the client's acknowledgement of the
+        # head, which is delayed by 40 ms; asyncio sees to that only for sockets it has made itself.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+    except OSError as error:
+        raise ClusterError(
+            f"The JobManager cannot listen on {address}:{port}: {error}. Is another one running there? Choose another"
+            " port with rest.port (0: any that is free), or end the other (flott cluster stop)."
+        ) from error
+
+
+def tls_context(configuration: Configuration) -> ssl.SSLContext:
+    """The server's side of TLS; with mutual TLS it asks for the client's certificate, too."""
+    certificate, key = configuration.get(options.REST_TLS_CERTIFICATE), configuration.get(options.REST_TLS_KEY)
+    ca = configuration.get(options.REST_TLS_CA)
+    if not certificate or not key:
+        raise ConfigurationError("TLS needs flott.rest.ssl.certificate and flott.rest.ssl.key: name the two files.")
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(certificate, key)
+        if configuration.get(options.REST_TLS_MUTUAL):
+            if not ca:
+                raise ConfigurationError("Mutual TLS needs flott.rest.ssl.ca: who signs the clients' certificates.")
+            context.load_verify_locations(ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(
+            f"The files of flott.rest.ssl.* (certificate {certificate}, key {key}, ca {ca}) cannot be used: {error}."
+        ) from error
+    return context

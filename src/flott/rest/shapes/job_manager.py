@@ -1,0 +1,47 @@
+"""The process of the JobManager: what it runs on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from typing_extensions import TypedDict
+
+
+@dataclass(frozen=True)
+class ProcessFacts:
+    """What a process can tell of itself."""
+
+    python: str
+    machine: str
+    arguments: Sequence[str]
+    search_path: Sequence[str]
+    metrics: Mapping[str, int | float] = field(default_factory=dict)
+
+
+class RunningMachine(TypedDict):
+    version: str
+    arch: str
+    options: list[str]
+
+
+class JobManagerEnvironment(TypedDict):
+    jvm: RunningMachine
+    classpath: list[str]
+
+
+class Profilings(TypedDict):
+    profilingList: list[dict[str, str]]
+
+
+def environment(facts: ProcessFacts) -> JobManagerEnvironment:
+    """Python stands where Flink has its Java machine, the search path where it has the class path."""
+    return {
+        "jvm": {"version": facts.python, "arch": facts.machine, "options": list(facts.arguments)},
+        "classpath": list(facts.search_path),
+    }
+
+
+def no_profilings() -> Profilings:
+    """That nothing has been profiled."""
+    return {"profilingList": []}
