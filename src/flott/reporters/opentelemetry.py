@@ -1,0 +1,273 @@
+"""Metrics and traces by OpenTelemetry's protocol. JobManager side; its library is imported when somebody wants it.
+
+A trace is one epoch, with a span for each of its phases and one for its checkpoint:
+
+    Epoch ├── Plan ├── Schedule ├── Run ├── Ack ├── Commit
+          └── Checkpoint
+
+Savepoints, and checkpoints that failed, are traces of their own. Spans are made from the views of the jobs, which hold
+the last twenty epochs and are looked at twice a second: of a job with more epochs than that some have no trace.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flott.errors import ConfigurationError
+from flott.reporters.metric_table import Kind, MetricSample, one_each, samples_of
+from flott.reporters.reporter import PeriodicReporter
+from flott.runtime.cluster.gateway import ClusterGateway
+from flott.runtime.cluster.job_view import NEVER, CheckpointView, EpochView, JobView
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Observation
+    from opentelemetry.sdk.metrics.export import MetricReader
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import Span, SpanProcessor
+
+#: How often views are looked at for spans.
+TRACE_INTERVAL_MS = 500
+#: The phases of an epoch, one after the other.
+PHASES = ("plan", "schedule", "run", "ack", "commit")
+#: Those before the moment at which an epoch counts as completed.
+_BEFORE_COMPLETION = ("plan", "schedule", "run")
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_./-]")
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Where to send things, and as whom."""
+
+    endpoint: str
+    timeout_ms: int = 10_000
+    service_name: str = "flott"
+    service_version: str | None = None
+
+    def url(self, path: str) -> str:
+        """The address of a kind of things: the endpoint, if it has a path of its own."""
+        has_path = re.fullmatch(r"https?://[^/]+/?", self.endpoint) is None
+        return self.endpoint if has_path else f"{self.endpoint.rstrip('/')}/{path}"
+
+
+def metric_name(sample: MetricSample) -> str:
+    """The name of its instrument."""
+    return _NOT_IN_NAMES.sub("_", ".".join(("flink", *sample.scope, sample.metric)))[:255]
+
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+
+class _CasedName(str):
+    """A name that stays as it is: OpenTelemetry's library sends names in lower case, but Flink's are not."""
+
+    __slots__ = ()
+
+    def lower(self) -> str:
+        return self
+
+
+class OpenTelemetryMetrics(PeriodicReporter):
+    """Sends all metrics every so often: an observable instrument for each name, made when the name first comes up."""
+
+    def __init__(
+        self,
+        name: str,
+        gateway: ClusterGateway,
+        interval_ms: int,
+        reader: MetricReader,
+        resource: Resource | None = None,
+    ):
+        from opentelemetry.sdk.metrics import MeterProvider
+
+        super().__init__(name, interval_ms)
+        self._gateway = gateway
+        self._provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+        self._meter = self._provider.get_meter("flott")
+        self._instruments: set[str] = set()  #: by name; to OpenTelemetry case makes no difference
+        self._families: dict[str, list[MetricSample]] = {}
+
+    def report(self) -> None:
+        self._families = one_each((metric_name(sample), sample) for sample in samples_of(self._gateway))
+        for name, samples in self._families.items():
+            if name.lower() not in self._instruments:
+                self._instruments.add(name.lower())
+                counts = samples[0].kind is Kind.COUNTER
+                make = self._meter.create_observable_counter if counts else self._meter.create_observable_gauge
+                make(_CasedName(name), [self._observer(name)], description=samples[0].help)
+        self._provider.force_flush()
+
+    def release(self) -> None:
+        self._provider.shutdown()
+
+    def _observer(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        from opentelemetry.metrics import Observation
+
+        def observe(options: CallbackOptions) -> Iterable[Observation]:
+            found = ((_sendable(sample.value), sample.labels) for sample in self._families.get(name, ()))
+            return [Observation(value, dict(labels)) for value, labels in found if value is not None]
+
+        return observe
+
+
+def metrics_reporter(
+    name: str, gateway: ClusterGateway, interval_ms: int, collector: Collector
+) -> OpenTelemetryMetrics:
+    """One that sends by OTLP over HTTP."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    except ImportError as error:
+        raise _missing() from error
+    exporter = OTLPMetricExporter(collector.url("v1/metrics"), timeout=collector.timeout_ms / 1000)
+    reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)  # when it is told to
+    return OpenTelemetryMetrics(name, gateway, interval_ms, reader, _resource(collector))
+
+
+# --- traces ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Told:
+    """What was sent of one job."""
+
+    epoch: tuple[int, int] = (NEVER, NEVER)  #: when the last one completed, and its number
+    checkpoints: set[tuple[object, ...]] = field(default_factory=set)
+
+
+class OpenTelemetryTraces(PeriodicReporter):
+    """Sends a trace for every epoch, savepoint and failed checkpoint that it sees."""
+
+    def __init__(self, name: str, gateway: ClusterGateway, processor: SpanProcessor, resource: Resource | None = None):
+        from opentelemetry.sdk.trace import TracerProvider
+
+        super().__init__(name, TRACE_INTERVAL_MS)
+        self._gateway = gateway
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(processor)
+        self._tracer = self._provider.get_tracer("flott")
+        self._told: dict[str, _Told] = {}
+
+    def report(self) -> None:
+        jobs = self._gateway.jobs()
+        known = {job.job_id for job in jobs}
+        self._told = {job_id: told for job_id, told in self._told.items() if job_id in known}
+        for job in jobs:
+            if job.job_id in self._told or not _ended_before(job, self._gateway.started_ms):
+                self._tell(job, self._told.setdefault(job.job_id, _Told()))
+
+    def release(self) -> None:
+        self._provider.shutdown()
+
+    def _tell(self, job: JobView, told: _Told) -> None:
+        ended = {_key(view): view for view in job.checkpoints.history if view.acknowledged_ms != NEVER}
+        of_epochs = {view.id: key for key, view in ended.items() if _is_checkpoint(view)}
+        for epoch in job.epochs:
+            if (epoch.completed_ms, epoch.epoch) > told.epoch:
+                told.epoch = (epoch.completed_ms, epoch.epoch)
+                key = of_epochs.get(epoch.epoch)
+                self._tell_epoch(job, epoch, ended[key] if key is not None else None)
+        for key, view in reversed(ended.items()):
+            if key not in told.checkpoints and not _is_checkpoint(view):
+                self._tell_checkpoint(job, view, None)
+        told.checkpoints = set(ended)
+
+    def _tell_epoch(self, job: JobView, epoch: EpochView, checkpoint: CheckpointView | None) -> None:
+        start_ms = epoch.completed_ms - sum(epoch.phases.get(phase, 0.0) for phase in _BEFORE_COMPLETION)
+        end_ms = start_ms + sum(epoch.phases.values())
+        facts = {
+            **_of_job(job), "epoch": epoch.epoch, "attempt": epoch.attempt, "recordsIn": epoch.records_in,
+            "recordsOut": epoch.records_out, "watermark": epoch.watermark, "stateBytes": epoch.state_bytes,
+            "parallelism": epoch.parallelism, "backlog": epoch.backlog,
+        }  # fmt: skip
+        root = self._span("Epoch", None, start_ms, facts)
+        at_ms = start_ms
+        for phase in PHASES:
+            took_ms = epoch.phases.get(phase, 0.0)
+            child = self._span(phase.capitalize(), root, at_ms, {"epoch": epoch.epoch})
+            at_ms += took_ms
+            child.end(_ns(at_ms))
+        if checkpoint is not None:
+            self._tell_checkpoint(job, checkpoint, root)
+        root.end(_ns(end_ms))
+
+    def _tell_checkpoint(self, job: JobView, view: CheckpointView, parent: Span | None) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        facts = {
+            **_of_job(job), "checkpointId": view.id, "checkpointStatus": view.status, "fullSize": view.state_bytes,
+            "checkpointedSize": view.written_bytes, "checkpointType": view.savepoint_format or "CHECKPOINT",
+        }  # fmt: skip
+        if view.path is not None:
+            facts["path"] = view.path
+        name = "Checkpoint" if view.savepoint_format is None else "Savepoint"
+        span = self._span(name, parent, view.triggered_ms, facts)
+        if view.status == "FAILED":
+            span.set_status(Status(StatusCode.ERROR, (view.failure or "").partition("\n")[0]))
+        span.end(_ns(view.acknowledged_ms))
+
+    def _span(self, name: str, parent: Span | None, start_ms: float, facts: Mapping[str, Any]) -> Span:
+        from opentelemetry.context import Context
+        from opentelemetry.trace import set_span_in_context
+
+        # An empty context, not the current one: a trace is an epoch, whoever makes its spans.
+        context = Context() if parent is None else set_span_in_context(parent, Context())
+        span: Span = self._tracer.start_span(name, context, start_time=_ns(start_ms), attributes=dict(facts))  # type: ignore[assignment]
+        return span
+
+
+def traces_reporter(name: str, gateway: ClusterGateway, collector: Collector) -> OpenTelemetryTraces:
+    """One that sends by OTLP over HTTP."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise _missing() from error
+    exporter = OTLPSpanExporter(collector.url("v1/traces"), timeout=collector.timeout_ms / 1000)
+    return OpenTelemetryTraces(name, gateway, BatchSpanProcessor(exporter), _resource(collector))
+
+
+def _resource(collector: Collector) -> Resource:
+    from opentelemetry.sdk.resources import Resource
+
+    version = {"service.version": collector.service_version} if collector.service_version else {}
+    return Resource.create({"service.name": collector.service_name, **version})
+
+
+def _missing() -> ConfigurationError:
+    return ConfigurationError("Reports by OpenTelemetry need its library: pip install 'flott[opentelemetry]'.")
+
+
+def _sendable(value: int | float) -> int | float | None:
+    """A number as the protocol has it, 64 bits; one that is out of all bounds would keep all others from being sent."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    return value
+
+
+def _key(view: CheckpointView) -> tuple[object, ...]:
+    return (view.id, view.savepoint_format, view.triggered_ms, view.status)
+
+
+def _is_checkpoint(view: CheckpointView) -> bool:
+    """Whether it is the checkpoint of a completed epoch, and a part of its trace."""
+    return view.savepoint_format is None and view.status == "COMPLETED"
+
+
+def _ended_before(job: JobView, time_ms: int) -> bool:
+    return job.end_ms != NEVER and job.end_ms < time_ms
+
+
+def _of_job(job: JobView) -> dict[str, Any]:
+    return {"jobId": job.job_id, "jobName": job.name.encode("utf-8", "replace").decode("utf-8")}
+
+
+def _ns(time_ms: float) -> int:
+    return int(time_ms * 1_000_000)
