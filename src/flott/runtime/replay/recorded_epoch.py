@@ -1,0 +1,138 @@
+"""What a job's directory still knows of an epoch: its plan, the checkpoint before it, and its own if it completed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zlib import crc32
+
+from flott.errors import StateError, StorageError
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.checkpoint import paths
+from flott.runtime.checkpoint.manifest import InputPlan, Manifest
+from flott.runtime.checkpoint.store import CheckpointStore
+from flott.runtime.replay.overlay import OverlayStorage
+from flott.runtime.storage import LocalStorage
+
+_MORE = "execution.checkpointing.num-retained says how many checkpoints a job keeps"
+
+
+@dataclass(frozen=True)
+class RecordedEpoch:
+    """An epoch as it was, or was to be."""
+
+    directory: str  #: of the job
+    job_id: str
+    plan: InputPlan
+    before: Manifest | None  #: None: it was the job's first, and began with nothing
+    after: Manifest | None  #: None: it never completed
+    resumed: bool  #: whether the job was started from ``before``
+    held_in: str | None = None  #: a folder in which its files stay though the job deletes them
+
+    @property
+    def epoch(self) -> int:
+        """Its number."""
+        return self.plan.epoch
+
+    @property
+    def seed(self) -> int:
+        """Of the job's random numbers."""
+        known = self.after or self.before
+        return known.seed if known is not None else crc32(self.job_id.encode())
+
+    @property
+    def attempt(self) -> int:
+        """How often it had been tried before it completed."""
+        _, attempt = _attempt_of(self.after)
+        return attempt
+
+    @property
+    def parallelism(self) -> dict[OperatorId, int]:
+        """Of every operator, as far as it is known: of an epoch that never completed, that of the one before."""
+        known = self.after or self.before
+        return {} if known is None else {ident: operator.parallelism for ident, operator in known.operators.items()}
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The state files that tell what was before and after."""
+        return frozenset().union(*(manifest.files for manifest in (self.before, self.after) if manifest is not None))
+
+
+def replayable(directory: str) -> list[int]:
+    """The epochs that can be replayed, ascending; the last one may have failed."""
+    store = _store(directory)
+    complete = set(store.checkpoint_ids())
+    planned = {epoch for name in store.storage.list(paths.PLANS) if (epoch := paths.epoch_of_plan(name)) is not None}
+    return sorted(epoch for epoch in planned if epoch - 1 in complete or epoch == 1)
+
+
+def read_epoch(directory: str, epoch: int) -> RecordedEpoch:
+    """What is known of an epoch; if that is not enough to replay it, the error says what there is."""
+    store = _store(directory)
+    complete = store.checkpoint_ids()
+    plan = store.read_plan(epoch)
+    if plan is None or (epoch > 1 and epoch - 1 not in complete):
+        raise StateError(_refusal(store, epoch, plan is not None))
+    try:
+        before = store.read(epoch - 1) if epoch - 1 in complete else None
+        after = store.read(epoch) if epoch in complete else None
+    except StorageError as error:
+        raise StateError(
+            f"The job in {directory} deleted a checkpoint that epoch {epoch} needs while it was being read. {_MORE}."
+        ) from error
+    began_here = store.read_plan(epoch - 1) is not None
+    resumed = _attempt_of(before)[0] != _attempt_of(after)[0] if after is not None else not began_here
+    return RecordedEpoch(store.storage.root, Path(store.storage.root).name, plan, before, after, resumed)
+
+
+@contextmanager
+def held(recorded: RecordedEpoch) -> Iterator[RecordedEpoch]:
+    """The epoch with its files, for as long as they are needed: a job that runs lets go of them."""
+    with tempfile.TemporaryDirectory(prefix="flott-replay-") as folder:
+        storage = OverlayStorage(folder, sync=False, base=recorded.directory)
+        storage.hold(recorded.files)
+        if not all(storage.exists(name) for name in recorded.files):
+            raise StateError(
+                f"The job in {recorded.directory} has let go of epoch {recorded.epoch} meanwhile. {_MORE}; --epoch"
+                " latest takes the newest one."
+            )
+        yield replace(recorded, held_in=folder)
+
+
+def _store(directory: str) -> CheckpointStore:
+    root = Path(directory).resolve()
+    if not (root / paths.JOB).is_file():
+        raise StateError(
+            f"{directory} is not the directory of a job: there is no {paths.JOB} in it. Give the folder below"
+            " execution.checkpointing.dir that bears the job's id. The checkpoints of a job that finished are deleted."
+        )
+    return CheckpointStore(LocalStorage(str(root), sync=False))
+
+
+def _attempt_of(manifest: Manifest | None) -> tuple[str | None, int]:
+    """The run of the job that completed a checkpoint, and at which attempt: the beginning of every attempt's id."""
+    if manifest is None or not manifest.attempts:
+        return None, 0
+    run, attempt, *_ = manifest.attempts[0].split("-", 2)
+    return run, int(attempt) if attempt.isdecimal() else 0
+
+
+def _refusal(store: CheckpointStore, epoch: int, has_plan: bool) -> str:
+    complete = store.checkpoint_ids()
+    latest = complete[-1] if complete else 0
+    if epoch > latest + 1 or (epoch == latest + 1 and not has_plan):
+        found = f"The job has not come to epoch {epoch}: the last one that completed is {latest or 'none'}."
+    elif epoch in complete and not has_plan:
+        found = (
+            f"Epoch {epoch} has no plan: the job was started from it, or it was the end of a drain, and read nothing."
+        )
+    else:
+        found = (
+            f"Epoch {epoch} begins with checkpoint {epoch - 1}, which is gone. The job keeps"
+            f" {', '.join(map(str, complete)) or 'none'}; {_MORE}."
+        )
+    can = replayable(store.storage.root)
+    return f"{found} Of {store.storage.root} can be replayed: {', '.join(map(str, can)) or 'no epoch'}."
