@@ -1,0 +1,100 @@
+"""``flott doctor``: what is wrong on this machine, and the fix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flott.cli import diagnosis
+from flott.cli.command import command
+from flott.cli.diagnosis import Diagnosis, Verdict
+from flott.cli.exit_codes import ExitCode
+from flott.cli.invocation import Invocation, pass_invocation
+from flott.common import _settings
+from flott.common.configuration import Configuration
+from flott.errors import ConfigurationError
+from flott.runtime.clock import SystemClock
+from flott.runtime.cluster.announcement import announcement_in
+from flott.runtime.cluster.folders import folder_of
+
+_STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.WRONG: "bold red"}
+
+
+@command("doctor")
+@click.option("--spark", "with_spark", is_flag=True, help="Also run a tiny job on Spark (ten seconds or so).")
+@pass_invocation
+def doctor(invocation: Invocation, with_spark: bool) -> int:
+    """Check this machine: Python, packages, Java, Spark, folders, memory, limits, ports, configuration and session.
+
+    Each line is ok, warn or wrong, with the fix. The exit code is 1 if something is wrong.
+    """
+    found = []
+    for entry in _all(invocation, with_spark):
+        found.append(entry)
+        if not invocation.terminal.json:
+            invocation.terminal.console.print(_drawn(entry))
+    verdict = diagnosis.worst(found)
+    findings = [
+        {"check": entry.check, "verdict": entry.verdict.value, "found": entry.found, "fix": entry.fix or None}
+        for entry in found
+    ]
+    invocation.terminal.show({"verdict": verdict.value, "findings": findings})
+    return ExitCode.FAILED if verdict is Verdict.WRONG else ExitCode.OK
+
+
+def _all(invocation: Invocation, with_spark: bool) -> Iterator[Diagnosis]:
+    clock = SystemClock()
+    file = list(_file(invocation))
+    yield from file
+    try:
+        configuration = invocation.configuration
+    except ConfigurationError as error:
+        configuration = Configuration()
+        if diagnosis.worst(file) is not Verdict.WRONG:
+            yield Diagnosis("configuration", Verdict.WRONG, str(error), "Mend it.")
+        invocation.terminal.note("The rest is checked with the defaults, because the configuration is wrong.")
+    yield diagnosis.python()
+    yield from diagnosis.packages(configuration)
+    yield diagnosis.java()
+    if with_spark:
+        with invocation.terminal.busy("Running a tiny job on Spark"):
+            found = diagnosis.spark(clock)
+        yield found
+    yield from diagnosis.folders(configuration, clock)
+    yield diagnosis.memory()
+    yield diagnosis.limits()
+    yield diagnosis.machine_clock(clock)
+    yield diagnosis.port(configuration)
+    yield _session(invocation, configuration)
+
+
+def _file(invocation: Invocation) -> Iterator[Diagnosis]:
+    try:
+        path = Path(invocation.config_file) if invocation.config_file else _settings.find_file(os.environ)
+    except ConfigurationError as error:
+        yield Diagnosis("configuration", Verdict.WRONG, str(error), "Create the file, or unset the variable.")
+        return
+    yield from diagnosis.configuration_file(path)
+
+
+def _session(invocation: Invocation, configuration: Configuration) -> Diagnosis:
+    from flott.client.rest_client import RestClient
+
+    named = any(configuration.contains_key(key) for key in ("rest.address", "rest.port", "high-availability.type"))
+    announced = announcement_in(folder_of(configuration)) is not None
+    with RestClient(configuration) as client:
+        return diagnosis.session(lambda: client.get("/overview"), client.url, named or announced)
+
+
+def _drawn(entry: Diagnosis) -> Any:
+    from rich.text import Text
+
+    verdict = (f"{entry.verdict.value:<6}", _STYLES[entry.verdict])
+    text = Text.assemble(verdict, (f"{entry.check}: ", "bold"), entry.found)
+    if entry.fix:
+        text.append(f"\n      → {entry.fix}", "cyan")
+    return text

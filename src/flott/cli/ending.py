@@ -1,0 +1,74 @@
+"""``flott cancel`` and ``flott stop``: end a job, without and with a savepoint."""
+
+from __future__ import annotations
+
+import click
+
+from flott.cli.asynchronous import await_operation
+from flott.cli.command import command
+from flott.cli.invocation import Invocation, pass_invocation
+from flott.cli.jobs import JOB, job_id
+
+FORMATS = click.Choice(["CANONICAL", "NATIVE"], case_sensitive=False)
+#: Stands for "with a savepoint, in the directory that is configured".
+_DEFAULT = ""
+
+
+@command("cancel")
+@click.argument("job", type=JOB, required=False)
+@click.option("-s", "--with-savepoint", "--withSavepoint", "directory", is_flag=False, flag_value=_DEFAULT,
+              metavar="[DIR]", help="Take a savepoint first. Better: flott stop.")  # fmt: skip
+@click.option("-type", "--type", "format_type", type=FORMATS, default="CANONICAL", help="The savepoint's format.")
+@pass_invocation
+def cancel(invocation: Invocation, job: str | None, directory: str | None, format_type: str) -> None:
+    """Cancel JOB: it ends where it stands, and what it had not committed is gone."""
+    if job is None:  # cancel -s JOB: what looks like a directory is the job, as in Flink
+        job, directory = directory, _DEFAULT
+    if not job:
+        raise click.UsageError("Name the job to cancel.")
+    ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
+    if directory is None:
+        terminal.note(f"Cancelling job {ident}.")
+        client.patch(f"/jobs/{ident}", mode="cancel")
+        terminal.line(f"Cancelled job {ident}.")
+        if terminal.json:
+            terminal.document({"jid": ident})
+        return
+    terminal.note(f"Cancelling job {ident} with a savepoint. `flott stop` lets the job end in good order.")
+    order = {"target-directory": directory or None, "cancel-job": True, "formatType": format_type.upper()}
+    trigger = client.post(f"/jobs/{ident}/savepoints", json=order)["request-id"]
+    path = await_operation(client, f"/jobs/{ident}/savepoints/{trigger}")["location"]
+    terminal.line(f"Cancelled job {ident}. Savepoint stored in {path}.")
+    if terminal.json:
+        terminal.document({"jid": ident, "savepoint": path})
+
+
+@command("stop")
+@click.argument("job", type=JOB)
+@click.option("-p", "--savepoint-path", "--savepointPath", "directory", metavar="DIR",
+              help="Where the savepoint goes; without it, execution.checkpointing.savepoint-dir.")  # fmt: skip
+@click.option("-d", "--drain", is_flag=True, help="Bring event time to its end first: all windows and timers fire.")
+@click.option("-type", "--type", "format_type", type=FORMATS, default="CANONICAL", help="The savepoint's format.")
+@click.option("-detached", "--detached", is_flag=True, help="Do not wait until it is done.")
+@pass_invocation
+def stop(
+    invocation: Invocation, job: str, directory: str | None, drain: bool, format_type: str, detached: bool
+) -> None:
+    """End JOB with a savepoint, from which it can go on later.
+
+    With --drain it cannot: what had not ended by then is brought to an end.
+    """
+    ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
+    verb = "Draining" if drain else "Suspending"
+    terminal.note(f'{verb} job "{ident}" with a {format_type.upper()} savepoint.')
+    order = {"targetDirectory": directory, "drain": drain, "formatType": format_type.upper()}
+    trigger = client.post(f"/jobs/{ident}/stop", json=order)["request-id"]
+    if detached:
+        terminal.line(f"Successfully trigger stop-with-savepoint in detached mode, triggerId: {trigger}")
+        if terminal.json:
+            terminal.document({"jid": ident, "trigger": trigger})
+        return
+    path = await_operation(client, f"/jobs/{ident}/savepoints/{trigger}")["location"]
+    terminal.line(f"Savepoint completed. Path: {path}")
+    if terminal.json:
+        terminal.document({"jid": ident, "savepoint": path})

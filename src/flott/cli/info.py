@@ -1,0 +1,114 @@
+"""``flott info``: the graph of a program, without running it, or of a job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flott.cli.command import command
+from flott.cli.invocation import Invocation, pass_invocation
+from flott.cli.jobs import JOB, job_id
+from flott.cli.plan_drawing import drawing, vertices_of
+from flott.cli.plan_svg import plan_svg
+from flott.errors import ProgramError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_TITLE = " Execution Plan ".center(62, "-")
+_RULE = "-" * 62
+
+
+@command("info", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("program", type=JOB, metavar="PROGRAM|JOB")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--plan", "as_plan", is_flag=True, help="Print the plan as JSON between the lines Flink's client prints.")
+@click.option("--svg", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Write a picture, too.")
+@click.option("-p", "--parallelism", type=click.IntRange(1), metavar="N", help="The default parallelism.")
+@pass_invocation
+def info(
+    invocation: Invocation, program: str, arguments: Sequence[str], as_plan: bool, svg: str | None,
+    parallelism: int | None,
+) -> None:  # fmt: skip
+    """Show the graph of PROGRAM, which is not run: its main runs as far as its first execute(). Or that of JOB.
+
+    On a terminal it is drawn; elsewhere the plan is printed as JSON.
+    """
+    if parallelism is not None:
+        invocation.properties["parallelism.default"] = str(parallelism)
+    if program == "-m" or Path(program).exists():
+        found = plan_of_program(invocation, [program, *arguments])
+    else:
+        found = {"plan": invocation.client.get(f"/jobs/{job_id(invocation, program)}/plan")["plan"]}
+    plan = found["plan"]
+    vertices = vertices_of(plan)
+    if svg is not None:
+        Path(svg).write_text(plan_svg(plan["name"], vertices), encoding="utf-8")
+        invocation.terminal.note(f"The picture is in {svg}.")
+    shown = found.get("execution-plan", plan)
+    if invocation.terminal.json:
+        invocation.terminal.document(shown)
+    elif as_plan or not invocation.terminal.console.is_terminal:
+        for line in (_TITLE, json.dumps(shown, indent=2), _RULE):
+            invocation.terminal.line(line)
+    else:
+        invocation.terminal.console.print(drawn(plan))
+
+
+def drawn(plan: dict[str, Any]) -> Text:
+    """The graph for a terminal."""
+    from rich.text import Text
+
+    vertices = vertices_of(plan)
+    subtasks = sum(vertex.parallelism for vertex in vertices)
+    text = Text(f"{plan['name']}", style="bold")
+    text.append(f"  {plan['type'].lower()}, {len(vertices)} vertices, {subtasks} subtasks\n\n", "dim not bold")
+    for line in drawing(vertices):
+        text.append(f"{line.lanes} ", "cyan not bold")
+        text.append(line.text, "bold" if line.is_vertex else "not bold")
+        text.append(
+            f"  {line.note}" if line.is_vertex else line.note, "yellow not bold" if line.is_vertex else "dim not bold"
+        )
+        text.append("\n")
+    text.rstrip()
+    return text
+
+
+def plan_of_program(invocation: Invocation, words: Sequence[str]) -> dict[str, Any]:
+    """Run a program's main in a process of its own as far as its first job, and read the plan of that."""
+    from flott.cli.session import environment_of
+    from flott.execution import PLAN_VARIABLE
+
+    with tempfile.TemporaryDirectory(prefix="flott-plan-") as folder:
+        file = Path(folder, "plan.json")
+        handed_on = environment_of(invocation, invocation.properties)
+        environment = {**os.environ, **handed_on, PLAN_VARIABLE: str(file)}
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "flott.client.program", *words], env=environment, check=False,
+            stdout=sys.stderr.fileno() if _has_descriptor() else subprocess.DEVNULL,
+        )  # fmt: skip
+        if not file.exists():
+            if done.returncode:
+                raise ProgramError(f"{' '.join(words)} ended with exit code {done.returncode} before it ran a job.")
+            raise ProgramError(
+                f"{' '.join(words)} ended without running a job: does it call execute() or execute_async()?"
+            )
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+
+
+def _has_descriptor() -> bool:
+    """What a program prints is no part of the plan: it goes where notes go."""
+    try:
+        sys.stderr.fileno()
+    except (OSError, ValueError):
+        return False
+    return True

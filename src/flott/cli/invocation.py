@@ -1,0 +1,73 @@
+"""One use of the command line: what the global options said, and what is made from them when it is needed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import click
+
+from flott.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from flott.client.rest_client import RestClient
+    from flott.common._settings import Settings
+    from flott.common.configuration import Configuration
+
+_CLUSTER_ID = "high-availability.cluster-id"
+_ADDRESS = ("rest.address", "rest.port")
+
+
+class Invocation:
+    """What every command is given: ``@pass_invocation``."""
+
+    def __init__(self) -> None:
+        self.terminal = Terminal()
+        #: Options of Flott given on the command line, by key: ``-D``, ``--cluster``, ``--jobmanager``.
+        self.properties: dict[str, str] = {}
+        self.config_file: str | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The configuration with where each value came from: file < environment < command line."""
+        from flott.common import _settings
+
+        return _settings.load(self.properties, file=self.config_file)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration."""
+        return self.settings.configuration
+
+    @property
+    def client_configuration(self) -> Configuration:
+        """The configuration of a client. A cluster that was named is found by its name, not where another one is."""
+        from flott.common.configuration import Configuration
+
+        made = Configuration(self.configuration)
+        if _CLUSTER_ID in self.properties:
+            for key in _ADDRESS:
+                if key not in self.properties:
+                    made.remove_config(key)
+        return made
+
+    @cached_property
+    def client(self) -> RestClient:
+        """The JobManager's REST API."""
+        from flott.client.rest_client import RestClient
+
+        return RestClient(self.client_configuration)
+
+    def is_answered(self) -> bool:
+        """Whether a JobManager answers where it should be."""
+        from flott.errors import FlottError
+
+        try:
+            self.client.get("/overview")
+        except FlottError:
+            return False
+        return True
+
+
+#: Hands the invocation to a command as its first argument.
+pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

@@ -1,0 +1,71 @@
+"""Processes of this machine, by their id: whether one lives, since when, its memory, and how to end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+#: The signals that end a process, and how long each is given.
+PATIENCE_SECONDS = {signal.SIGTERM: 15.0, signal.SIGKILL: 5.0}
+#: The clock of the kernel ticks so often, and the time of boot is known to a second.
+_INACCURACY_MS = 2000
+
+
+def started_ms(pid: int) -> int | None:
+    """When the process was started, in epoch milliseconds; None if there is none (a zombie is none)."""
+    if Path("/proc/stat").exists():
+        return _started_by_proc(pid)
+    return _started_by_ps(pid)
+
+
+def is_same(pid: int, announced_ms: int) -> bool:
+    """Whether the process lives and is the one that said something at that time, not a later one with its number."""
+    began = started_ms(pid)
+    return began is not None and began <= announced_ms + _INACCURACY_MS
+
+
+def memory_bytes(pid: int) -> int | None:
+    """The resident memory of a process, where the system tells."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def end(pid: int, announced_ms: int, await_end: Callable[[float], bool]) -> str:
+    """Ask a process to end, then make it; which signal it took. ``await_end``: whether it is gone within seconds."""
+    for number, patience in PATIENCE_SECONDS.items():
+        if not is_same(pid, announced_ms):
+            break
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            break
+        if await_end(patience):
+            return number.name
+    return "" if not is_same(pid, announced_ms) else "nothing"
+
+
+def _started_by_proc(pid: int) -> int | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    except (OSError, StopIteration):
+        return None
+    if fields[0] in "ZX":
+        return None
+    return int(boot.split()[1]) * 1000 + int(fields[19]) * 1000 // os.sysconf("SC_CLK_TCK")
+
+
+def _started_by_ps(pid: int) -> int | None:
+    command = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
+    found = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    state, _, began = found.stdout.strip().partition(" ")
+    if not began or state.startswith("Z"):
+        return None
+    return int(datetime.strptime(began.strip(), "%a %b %d %H:%M:%S %Y").timestamp() * 1000)

@@ -1,0 +1,83 @@
+"""``flott`` itself: the root of all commands, and where whatever goes wrong becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from flott import __version__
+from flott.cli.command import RootGroup
+from flott.cli.exit_codes import ExitCode, exit_code_of
+from flott.cli.invocation import Invocation
+from flott.errors import FlottError
+
+#: Set: show where in Flott an error was raised.
+DEBUG_VARIABLE = "FLOTT_DEBUG"
+
+
+class CommandLine(RootGroup):
+    """The program ``flott``."""
+
+    def main(self, args: Sequence[str] | None = None, *arguments: Any, **extra: Any) -> Any:
+        """Run a command line and end the process with its exit code."""
+        invocation = extra.setdefault("obj", Invocation())
+        extra["standalone_mode"] = False  # what goes wrong is answered here, not by click
+        run = super().main
+        sys.exit(_exit_code(invocation, lambda: run(args, *arguments, **extra)))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Click would answer a closed pipe itself, with the code for any failure."""
+        try:
+            outcome = super().invoke(ctx)
+            sys.stdout.flush()
+            return outcome
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter would complain when it ends
+            return ExitCode.PIPE_CLOSED
+
+
+def _exit_code(invocation: Invocation, run: Callable[[], Any]) -> int:
+    try:
+        outcome = run()
+        return outcome if isinstance(outcome, int) else ExitCode.OK
+    except click.ClickException as error:
+        if invocation.terminal.json:
+            invocation.terminal.error(error.format_message(), "UsageError", error.exit_code)
+        else:
+            error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        invocation.terminal.note("Interrupted.")
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        code = exit_code_of(error)
+        invocation.terminal.error(_message(error), type(error).__name__, code)
+        if os.environ.get(DEBUG_VARIABLE):
+            traceback.print_exc()
+        return code
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, FlottError):
+        return str(error)
+    return (
+        f"{type(error).__name__}: {error}\nThis should not have happened. Set {DEBUG_VARIABLE}=1 to see where, and"
+        " report it."
+    )
+
+
+@click.command(
+    cls=CommandLine, name="flott", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+)
+@click.version_option(__version__, prog_name="flott", message="%(prog)s %(version)s")
+def flott() -> None:
+    """Flott: Apache Flink's programming model on Apache Spark.
+
+    Start a session with `flott cluster start`, hand it programs with `flott run program.py`, see them with `flott
+    list`. `flott COMMAND --help` explains a command; options are also read from flott.yaml and the environment.
+    """

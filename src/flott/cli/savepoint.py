@@ -1,0 +1,107 @@
+"""``flott savepoint``: take, dispose of and export savepoints; also in the spelling of Flink's client."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import click
+
+from flott.cli.asynchronous import await_operation
+from flott.cli.command import FlottGroup
+from flott.cli.ending import FORMATS
+from flott.cli.invocation import Invocation, pass_invocation
+from flott.cli.jobs import JOB, job_id
+from flott.errors import UnreachableError
+
+_DISPOSE = ("-d", "--dispose")
+
+
+class SavepointGroup(FlottGroup):
+    """Also takes ``savepoint JOB [DIR]`` and ``savepoint --dispose PATH``, as Flink's client does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, own_spelling(args, self.commands))
+
+
+def own_spelling(args: list[str], commands: Collection[str]) -> list[str]:
+    """Flink's arguments as the commands of the group take them. Pure."""
+    if not args or any(arg in commands or arg in ("-h", "--help") for arg in args):
+        return args
+    if any(arg in _DISPOSE for arg in args):
+        return ["dispose", *(arg for arg in args if arg not in _DISPOSE)]
+    return ["create", *args]
+
+
+@click.group("savepoint", cls=SavepointGroup)
+def savepoint() -> None:
+    """Take, dispose of and export savepoints.
+
+    \b
+    flott savepoint JOB [DIR]           as flott savepoint create
+    flott savepoint --dispose PATH      as flott savepoint dispose
+    """
+
+
+@savepoint.command("create")
+@click.argument("job", type=JOB)
+@click.argument("directory", required=False)
+@click.option("-type", "--type", "format_type", type=FORMATS, default="CANONICAL",
+              help="CANONICAL stands for itself; NATIVE is quick, and refers to the job's own files.")  # fmt: skip
+@click.option("-detached", "--detached", is_flag=True, help="Do not wait until it is done.")
+@pass_invocation
+def create(invocation: Invocation, job: str, directory: str | None, format_type: str, detached: bool) -> None:
+    """Take a savepoint of JOB, which goes on.
+
+    It goes below DIR; without one, below execution.checkpointing.savepoint-dir.
+    """
+    ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
+    terminal.note(f"Triggering savepoint for job {ident}.")
+    order = {"target-directory": directory, "cancel-job": False, "formatType": format_type.upper()}
+    trigger = client.post(f"/jobs/{ident}/savepoints", json=order)["request-id"]
+    if detached:
+        terminal.line(f"Successfully trigger manual savepoint, triggerId: {trigger}")
+        if terminal.json:
+            terminal.document({"jid": ident, "trigger": trigger})
+        return
+    path = await_operation(client, f"/jobs/{ident}/savepoints/{trigger}")["location"]
+    terminal.line(f"Savepoint completed. Path: {path}")
+    terminal.note("You can resume your program from this savepoint with flott run -s PATH.")
+    if terminal.json:
+        terminal.document({"jid": ident, "savepoint": path})
+
+
+@savepoint.command("dispose")
+@click.argument("path")
+@pass_invocation
+def dispose(invocation: Invocation, path: str) -> None:
+    """Delete the savepoint at PATH with all that only it needs; by the JobManager, if there is one."""
+    terminal = invocation.terminal
+    terminal.note(f"Disposing savepoint '{path}'.")
+    try:
+        trigger = invocation.client.post("/savepoint-disposal", json={"savepoint-path": path})["request-id"]
+        await_operation(invocation.client, f"/savepoint-disposal/{trigger}")
+    except UnreachableError:
+        from flott.state import dispose_savepoint
+
+        terminal.note("No JobManager answers: it is deleted from here.")
+        dispose_savepoint(path)
+    terminal.line(f"Savepoint '{path}' disposed.")
+    if terminal.json:
+        terminal.document({"savepoint": path})
+
+
+@savepoint.command("export")
+@click.argument("path")
+@click.argument("directory")
+@pass_invocation
+def export(invocation: Invocation, path: str, directory: str) -> None:
+    """Copy the savepoint or retained checkpoint at PATH into a folder of its own below DIRECTORY.
+
+    The copy depends on nothing and may be moved anywhere. Needs no JobManager.
+    """
+    from flott.state import export_savepoint
+
+    copied = export_savepoint(path, directory)
+    invocation.terminal.line(f"Savepoint exported. Path: {copied}")
+    if invocation.terminal.json:
+        invocation.terminal.document({"savepoint": copied})

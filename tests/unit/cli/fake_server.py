@@ -1,0 +1,33 @@
+"""Stands in for ``flott.server``: announces itself and answers, or misbehaves as FAKE_SERVER says. A script."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+
+from flott.common import _settings
+from flott.runtime.clock import SystemClock
+from flott.runtime.cluster.announcement import Announcement, announce, withdraw
+from flott.runtime.cluster.folders import folder_of
+from tests.unit.cli.fake_jobmanager import fake_jobmanager
+
+mode = os.environ.get("FAKE_SERVER", "")
+configuration = _settings.load().configuration
+print("settings", json.dumps(configuration.to_dict()), flush=True)
+if mode == "fails":
+    sys.stderr.write("The port is taken.\n")
+    sys.exit(1)
+if mode == "silent":
+    threading.Event().wait(30)
+ended = threading.Event()
+signal.signal(signal.SIGTERM, signal.SIG_IGN if mode == "deaf" else lambda *_: ended.set())
+with fake_jobmanager() as manager:
+    if mode == "":
+        manager.answers["DELETE /cluster"] = lambda query, body: ended.set() or {}
+    folder = folder_of(configuration)
+    announce(folder, Announcement(os.getpid(), manager.url, SystemClock().now_ms()))
+    ended.wait(60)
+    withdraw(folder, os.getpid())

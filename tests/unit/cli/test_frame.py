@@ -1,0 +1,232 @@
+"""The command line as a whole: help, options of every command, errors and exit codes, completion."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+import flott as package
+from flott import errors
+from flott.cli.commands import COMMANDS
+from flott.cli.exit_codes import ExitCode, exit_code_of
+from flott.cli.invocation import Invocation
+from flott.cli.options import GlobalOption, set_jobmanager
+from flott.cli.root import flott
+from tests.unit.cli.conftest import Ran
+from tests.unit.cli.fake_jobmanager import JOB, OTHER_JOB, FakeJobManager
+
+Cli = Callable[..., Ran]
+
+
+def test_the_version_is_the_packages(cli: Cli) -> None:
+    assert cli("--version") == Ran(0, f"flott {package.__version__}\n", "")
+
+
+def test_help_lists_every_command_and_imports_none(cli: Cli) -> None:
+    shown = cli("--help").out
+    assert all(f"  {name} " in shown for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_listed_command_is_there_and_takes_the_global_options(name: str, cli: Cli) -> None:
+    module, _, attribute = COMMANDS[name].place.partition(":")
+    command = getattr(import_module(module), attribute)
+    assert isinstance(command, click.Command)
+    assert command.name == name
+    spelled = {opt for param in command.params if isinstance(param, GlobalOption) for opt in param.opts}
+    assert {"--json", "--cluster", "--jobmanager", "-D", "--config"} <= spelled
+    assert cli(name, "--help").code == 0
+
+
+def test_starting_the_command_line_imports_nothing_heavy() -> None:
+    program = "import sys, flott.cli.root; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"pyspark", "starlette", "uvicorn", "pydantic", "httpx", "rich", "yaml", "flott.common", "flott.runtime"}
+    assert heavy & set(loaded) == set()
+
+
+def test_json_may_stand_before_and_after_the_command(cli: Cli) -> None:
+    before = cli("--json", "config", "rest.port")
+    assert before.document[0]["key"] == "rest.port"
+    assert cli("config", "rest.port", "--json") == before
+
+
+def test_nothing_but_data_is_on_stdout(cli: Cli) -> None:
+    ran = cli("cluster", "stop")
+    assert (ran.code, ran.out) == (0, "")
+    assert "No JobManager runs" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ClusterError("x"), 1),
+        (errors.SavepointError("x"), 1),
+        (errors.ConfigurationError("x"), 2),
+        (errors.UnreachableError("x"), 3),
+        (errors.JobNotFoundError("x"), 4),
+        (errors.JobFailedError("x"), 5),
+        (errors.JobCancelledError("x"), 6),
+        (KeyboardInterrupt(), 130),
+        (BrokenPipeError(), 141),
+        (ValueError("x"), 1),
+    ],
+)
+def test_every_kind_of_error_has_its_exit_code(error: BaseException, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert all(code.meaning for code in ExitCode)
+
+
+def test_a_jobmanager_that_does_not_answer_is_one_message_and_exit_code_3(cli: Cli) -> None:
+    ran = cli("-m", "localhost:1", "cluster", "status")
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("flott: No JobManager answers at http://localhost:1:")
+    assert "Traceback" not in ran.err
+
+
+def test_with_json_an_error_is_a_document_on_stderr(cli: Cli) -> None:
+    for arguments, kind, code in (
+        (["-m", "localhost:1", "cluster", "status"], "UnreachableError", 3),
+        (["-D", "rest.prt=1", "config"], "ConfigurationError", 2),
+        (["nonsense"], "UsageError", 2),
+    ):
+        ran = cli("--json", *arguments)
+        assert (ran.code, ran.out) == (code, "")
+        assert (json.loads(ran.err)["error"]["kind"], json.loads(ran.err)["exit-code"]) == (kind, code)
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest_one(cli: Cli) -> None:
+    ran = cli("confg")
+    assert ran.code == 2
+    assert "No such command 'confg'. Did you mean 'config'?" in ran.err
+    assert "Did you mean 'start'?" in cli("cluster", "strat").err
+
+
+def test_an_unexpected_error_says_how_to_see_where_it_comes_from(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Invocation) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(Invocation, "settings", property(broken))
+    ran = cli("config")
+    assert ran.code == 1
+    assert "RuntimeError: a mistake of ours" in ran.err
+    assert "FLOTT_DEBUG=1" in ran.err
+    assert "Traceback" not in ran.err
+    monkeypatch.setenv("FLOTT_DEBUG", "1")
+    assert "Traceback" in cli("config").err
+
+
+def test_a_reader_that_has_gone_ends_the_command_quietly(home: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import flott.cli as c; c.main()", "config"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+
+
+# ---- options of every command ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "properties"),
+    [
+        ("localhost:8081", {"rest.address": "localhost", "rest.port": "8081"}),
+        ("http://h:1/", {"rest.address": "h", "rest.port": "1", "security.ssl.rest.enabled": "false"}),
+        ("https://h", {"rest.address": "h", "rest.port": "443", "security.ssl.rest.enabled": "true"}),
+        ("[::1]:8081", {"rest.address": "::1", "rest.port": "8081"}),
+        ("https://[::1]", {"rest.address": "::1", "rest.port": "443", "security.ssl.rest.enabled": "true"}),
+    ],
+)
+def test_a_jobmanager_is_named_by_host_and_port_or_by_url(address: str, properties: dict[str, str]) -> None:
+    invocation = Invocation()
+    set_jobmanager(invocation, address)
+    assert invocation.properties == properties
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["localhost", "localhost:", ":8081", "h:0", "h:65536", "h:port", "ftp://h:1", "http://h:1/path", "://h:1", ""],
+)
+def test_anything_else_is_no_jobmanager(address: str, cli: Cli) -> None:
+    with pytest.raises(click.BadParameter):
+        set_jobmanager(Invocation(), address)
+    assert cli("-m", address, "config").code == 2
+
+
+def test_properties_before_and_after_the_command_add_up_and_the_last_one_wins(cli: Cli) -> None:
+    ran = cli("-D", "rest.port=1", "-Dpipeline.name=a=b", "config", "--json", "--changed", "-D", "rest.port=2")
+    assert {entry["key"]: entry["value"] for entry in ran.document} == {"rest.port": "2", "pipeline.name": "a=b"}
+    assert {entry["origin"]["place"] for entry in ran.document} == {"-D"}
+
+
+def test_a_configuration_file_can_be_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "flott.yaml").write_text("rest.port: 1")
+    (tmp_path / "other.yaml").write_text("rest.port: 2")
+    assert cli("config", "rest.port", "--json").document[0]["value"] == "1"
+    found = cli("config", "rest.port", "--json", "--config", "other.yaml").document[0]
+    assert (found["value"], found["origin"]["place"]) == ("2", "other.yaml:1")
+    assert cli("config", "--config", "nowhere.yaml").code == 2
+
+
+def test_a_cluster_that_is_named_is_not_looked_for_where_the_file_says_another_one_is(
+    cli: Cli, home: Path, tmp_path: Path, jobmanager: FakeJobManager
+) -> None:
+    (tmp_path / "flott.yaml").write_text("rest.port: 1")
+    folder = home / "clusters" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "cluster.json").write_text(json.dumps({"pid": 1, "url": jobmanager.url, "started": 1}))
+    assert cli("cluster", "status").code == 3
+    ran = cli("--cluster", "mine", "cluster", "status", "--json")
+    assert (ran.document["url"], ran.document["pid"]) == (jobmanager.url, None)
+
+
+# ---- completion ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_a_script(shell: str, cli: Cli) -> None:
+    ran = cli("completion", shell)
+    assert ran.code == 0
+    assert "_FLOTT_COMPLETE" in ran.out
+    assert cli("completion", shell, "--json").document["script"] in ran.out
+
+
+def complete(*words: str) -> list[str]:
+    completed = subprocess.run(
+        [sys.executable, "-c", "import flott.cli as c; c.main()"], capture_output=True, text=True,
+        env={"_FLOTT_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["flott", *words]),
+             "COMP_CWORD": str(len(words)), "PATH": "/usr/bin:/bin", "FLOTT_HOME": "/nowhere", "HOME": "/nowhere"},
+    )  # fmt: skip
+    return [line.partition(",")[2] for line in completed.stdout.splitlines() if line]
+
+
+def test_commands_and_options_complete() -> None:
+    assert complete("clus") == ["cluster"]
+    assert complete("cluster", "sta") == ["start", "status"]
+    assert "--jobmanager" in complete("cluster", "status", "--")
+
+
+def test_job_ids_complete_from_the_cluster(jobmanager: FakeJobManager) -> None:
+    jobmanager.add_job(JOB)
+    jobmanager.add_job(OTHER_JOB)
+    assert complete("-m", jobmanager.address, "cancel", "ab") == [OTHER_JOB]
+    assert complete("-m", jobmanager.address, "cancel", "a") == [JOB, OTHER_JOB]
+    assert complete("-m", "localhost:1", "cancel", "a") == []
+
+
+def test_the_root_has_no_command_that_is_not_listed() -> None:
+    assert flott.commands == {}
