@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench import events, state
+from bench import control, events, state
 
-WORKLOADS = ("keyed_sum", "stateless", "word_count", "empty_epoch", *events.WORKLOADS, *state.WORKLOADS)
+WORKLOADS = (
+    "keyed_sum",
+    "stateless",
+    "word_count",
+    "empty_epoch",
+    *events.WORKLOADS,
+    *state.WORKLOADS,
+    *control.WORKLOADS,
+)
 #: Names that stand for several workloads.
 FAMILIES = {"state": state.WORKLOADS}
 RUNNERS = (
@@ -21,6 +29,7 @@ RUNNERS = (
     "spark-tws",
     "spark-sql",
     "native",
+    "flink-session",
 )
 TIMEOUT_SECONDS = 1_200
 
@@ -56,14 +65,14 @@ CATALOGUE = {
         "",
         {"keyed_sum": 2_000_000, "stateless": 2_000_000, "word_count": 2_000_000}
         | dict.fromkeys(events.WORKLOADS, 1_000_000),
-        modules=dict.fromkeys(state.THROUGHPUT, "limit_state"),
+        modules=dict.fromkeys(state.THROUGHPUT, "limit_state") | {"control": "limit_control"},
     ),
     "flott": Runner(
         "flott_spark",
         "",
         {"keyed_sum": 200_000, "stateless": 400_000, "word_count": 200_000, "empty_epoch": 0}
         | dict.fromkeys(events.WORKLOADS, 200_000),
-        modules=FLOTT_STATE,
+        modules=FLOTT_STATE | {"control": "flott_control"},
     ),
     "flott-typed": Runner("flott_spark", "typed", {"keyed_sum": 200_000}),
     "flott-rocksdb": Runner("flott_spark", "rocksdb", {}, modules=FLOTT_STATE),
@@ -87,6 +96,7 @@ CATALOGUE = {
     # Spark cannot chain a stateful Python function and a window, so it has no two_stage.
     "spark-sql": Runner("spark_sql", "", dict.fromkeys(["tumbling", "sliding", "session", "interval"], 1_000_000)),
     "native": Runner("native", "", {"empty_epoch": 0}),
+    "flink-session": Runner("flink_control", "", {"control": 0}),
 }
 
 
@@ -126,6 +136,9 @@ EXPECTED_SECONDS = {
     ("restore_5m", "flott-rocksdb"): 80,
     ("rescale", "flott"): 35,
     ("rescale", "flott-rocksdb"): 50,
+    ("control", "limit"): 200,
+    ("control", "flott"): 600,
+    ("control", "flink-session"): 400,
 }
 USUAL_SECONDS = 60
 QUICK_SECONDS = 15

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from bench import amounts, report, state_tables
+from bench import amounts, control_tables, report, state_tables
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -55,6 +55,7 @@ def block(document: dict) -> str:
             "",
             "Spark SQL runs these as expressions in the JVM: no function of a user's own, no Python.",
             *state_tables.tables(found),
+            *control_tables.tables(found),
             "",
             f"Measured on {machine['cores']} cores with Python {machine['python']}, Spark {machine['spark']}, Java"
             f" {_version(machine['java'])} and Flink {machine['flink']}, on {' and '.join(dates)}.",

@@ -12,7 +12,16 @@ from bench import state
 
 Result = dict
 
-PEERS = ("limit", "pyflink-tuned", "pyflink-thread", "pyflink-default", "pyflink-rocksdb", "spark-tws", "spark-sql")
+PEERS = (
+    "limit",
+    "pyflink-tuned",
+    "pyflink-thread",
+    "pyflink-default",
+    "pyflink-rocksdb",
+    "spark-tws",
+    "spark-sql",
+    "flink-session",
+)
 #: Of fewer rounds, no percentile says anything.
 MANY_ROUNDS = 20
 
@@ -24,7 +33,7 @@ def median(result: Result | None) -> float | None:
 
 
 def ratios(results: list[Result]) -> dict[str, dict[str, float | None]]:
-    """Flott over the others: of rates (above 1: Flott is faster) and, for `empty_epoch`, of times (above 1: slower)."""
+    """Flott over the others: of rates (above 1: Flott is faster), of times for `empty_epoch` and `control` (slower)."""
     by_name = {(result["workload"], result["runner"]): result for result in results}
     found: dict[str, dict[str, float | None]] = {}
     for workload in dict.fromkeys(result["workload"] for result in results):
@@ -88,7 +97,7 @@ def _rates_table(results: list[Result]) -> Table:
 
 def _ratios_table(found: dict[str, dict[str, float | None]]) -> Table:
     table = Table(
-        title="Ratios (throughput: above 1 Flott is faster; empty_epoch: times the native job; state: much over little)"
+        title="Ratios (throughput: above 1 Flott is faster; empty_epoch, control: of times; state: much over little)"
     )
     for name in ("workload", "ratio"):
         table.add_column(name)
