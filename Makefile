@@ -41,7 +41,7 @@ test-spark: $(READY)  ## the tests that start Spark
 	@$(WITH_JAVA) $(PY) -m pytest -q -m spark $(ARGS)
 
 simulation: $(READY)  ## thousands of small jobs that crash at random; ARGS="--seeds 5000", or a seed to see it again
-	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000)
+	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000)
 
 check: lint types layers  ## lint + types + layers
 
@@ -59,6 +59,8 @@ bench: $(READY)  ## measure: python -m bench
 
 docs: $(READY)  ## write the pages and pictures that are made from the code
 	@$(PY) scripts/options_page.py
+	@$(PY) -m scripts.cli_page
+	@$(PY) -m scripts.rest_page
 	@$(PY) -m scripts.drawings
 
 wheel: $(READY)  ## build dist/flott-*.whl

@@ -1,0 +1,36 @@
+"""What the pages for operators name is there, and what there is they name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flott.common import _settings
+from flott.reporters import metric_table
+
+ROOT = Path(__file__).parents[3]
+OPERATIONS = ROOT / "docs" / "operations"
+PAGES = [*sorted(OPERATIONS.glob("*.md")), ROOT / "docs" / "operations.md"]
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_every_metric_of_the_engine_is_explained() -> None:
+    text = (OPERATIONS / "observability.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w+)`", text))
+    known = {name.removesuffix("PerSecond") if "MsPerSecond" not in name else name for name in metric_table._HELP}
+    assert sorted(known - named) == []
+
+
+def test_the_example_of_a_configuration_is_in_order() -> None:
+    assert _settings.findings(ROOT / "examples" / "flott.yaml") == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_configurations_on_a_page_are_in_order(page: Path, tmp_path: Path) -> None:
+    for number, block in enumerate(YAML.findall(page.read_text("utf-8"))):
+        if "scrape_configs" not in block:  # Prometheus' own
+            file = tmp_path / f"{number}.yaml"
+            file.write_text(block, "utf-8")
+            assert _settings.findings(file) == []
