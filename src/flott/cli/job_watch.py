@@ -106,8 +106,9 @@ class JobWatch:
 
     def _begin(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
+            thread.start()  # which a Ctrl-C may break off: then there is none to wait for
+            self._thread = thread
 
     def _run(self) -> None:
         while not self._stop.is_set():
