@@ -219,6 +219,8 @@ def _environment(name: str, folder: str | Path, target: str, setting: Setting) -
         "execution.state-recovery.claim-mode": "CLAIM" if setting.claim else "NO_CLAIM",
         "flott.progress": "off",
         "flott.storage.sync": "false",
+        # Epochs are not cut smaller because the machine is busy: which records are late depends on where they end.
+        "flott.epoch.target-duration": "1 h",
         "io.tmp.dirs": str(Path(folder, "local")),
         "state.backend.type": setting.backend,
     }.items():

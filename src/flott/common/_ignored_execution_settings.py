@@ -17,7 +17,6 @@ _GENERIC_TYPES = "pipeline.generic-types"
 _LATENCY_INTERVAL = "metrics.latency.interval"
 _SNAPSHOT_COMPRESSION = "execution.checkpointing.snapshot-compression"
 _CANCELLATION_INTERVAL = "task.cancellation.interval"
-_CANCELLATION_TIMEOUT = "task.cancellation.timeout"
 
 
 class IgnoredExecutionSettings:
@@ -91,12 +90,6 @@ class IgnoredExecutionSettings:
 
     def get_task_cancellation_interval(self) -> int:
         return self._milliseconds(_CANCELLATION_INTERVAL, 30_000)
-
-    def set_task_cancellation_timeout(self, timeout: int) -> Self:
-        return self._set(_CANCELLATION_TIMEOUT, f"{timeout} ms")
-
-    def get_task_cancellation_timeout(self) -> int:
-        return self._milliseconds(_CANCELLATION_TIMEOUT, 180_000)
 
     def _set(self, key: str, value: str) -> Self:
         self._configuration.set_string(key, value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
 from flott.common._ignored_execution_settings import IgnoredExecutionSettings
 from flott.common.configuration import Configuration
@@ -89,6 +90,14 @@ class ExecutionConfig(IgnoredExecutionSettings):
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
         """Parameters that every function can read; the values become text."""
         self._configuration.set(options.GLOBAL_JOB_PARAMETERS, global_job_parameters_dict)
+        return self
+
+    def get_task_cancellation_timeout(self) -> int:
+        return options.read(self._configuration, cluster_options.CANCELLATION_TIMEOUT)
+
+    def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
+        """How many milliseconds a cancelled job may take to end before its process, on a cluster, is killed."""
+        self._configuration.set(cluster_options.CANCELLATION_TIMEOUT, f"{timeout} ms")
         return self
 
     def __eq__(self, other: object) -> bool:

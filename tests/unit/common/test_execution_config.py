@@ -98,3 +98,11 @@ def test_getters_are_pyflinks():
     assert (rate.get_max_failure_rate(), rate.get_failure_interval()) == (2, timedelta(seconds=1))
     with pytest.raises(ProgramError):
         RestartStrategies.fixed_delay_restart(3, "1 s")  # type: ignore[arg-type]
+
+
+def test_the_time_a_cancelled_job_may_take_is_an_option_of_the_job() -> None:
+    configuration = Configuration()
+    config = ExecutionConfig(configuration)
+    assert config.get_task_cancellation_timeout() == 180_000
+    assert config.set_task_cancellation_timeout(9).get_task_cancellation_timeout() == 9
+    assert configuration.get_string("task.cancellation.timeout", "") == "9 ms"

@@ -31,7 +31,6 @@ from flott.testing import collect, in_process
         (lambda c: c.set_use_snapshot_compression(True).is_use_snapshot_compression(), False, True),
         (lambda c: c.set_latency_tracking_interval(7).get_latency_tracking_interval(), 0, 7),
         (lambda c: c.set_task_cancellation_interval(8).get_task_cancellation_interval(), 30_000, 8),
-        (lambda c: c.set_task_cancellation_timeout(9).get_task_cancellation_timeout(), 180_000, 9),
     ],
 )
 def test_a_setting_for_the_jvm_is_remembered_and_mentioned_once_when_the_program_runs(
