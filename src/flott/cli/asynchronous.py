@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flott import errors
+from flott.cli.invocation import Invocation
 from flott.cli.progress import Asks
 from flott.errors import ClusterError, FlottError
 from flott.runtime.clock import Clock, SystemClock
@@ -27,6 +28,20 @@ def await_operation(client: Asks, path: str, clock: Clock | None = None) -> Mapp
             return _outcome(answer.get("operation") or {})
         clock.wait(never, pause_ms)
         pause_ms = min(pause_ms * 2, _LAST_PAUSE_MS)
+
+
+def conclude_savepoint(invocation: Invocation, job: str, trigger: str, detached: str | None) -> None:
+    """Say where the savepoint is once it is taken; with a sentence for who does not wait, that and the trigger."""
+    terminal = invocation.terminal
+    if detached is not None:
+        terminal.line(f"{detached}, triggerId: {trigger}")
+        found = {"jid": job, "trigger": trigger}
+    else:
+        path = await_operation(invocation.client, f"/jobs/{job}/savepoints/{trigger}")["location"]
+        terminal.line(f"Savepoint completed. Path: {path}")
+        found = {"jid": job, "savepoint": path}
+    if terminal.json:
+        terminal.document(found)
 
 
 def _outcome(operation: Mapping[str, Any]) -> Mapping[str, Any]:

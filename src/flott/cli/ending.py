@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flott.cli.asynchronous import await_operation
+from flott.cli.asynchronous import await_operation, conclude_savepoint
 from flott.cli.command import command
 from flott.cli.invocation import Invocation, pass_invocation
 from flott.cli.jobs import JOB, job_id
@@ -63,12 +63,5 @@ def stop(
     terminal.note(f'{verb} job "{ident}" with a {format_type.upper()} savepoint.')
     order = {"targetDirectory": directory, "drain": drain, "formatType": format_type.upper()}
     trigger = client.post(f"/jobs/{ident}/stop", json=order)["request-id"]
-    if detached:
-        terminal.line(f"Successfully trigger stop-with-savepoint in detached mode, triggerId: {trigger}")
-        if terminal.json:
-            terminal.document({"jid": ident, "trigger": trigger})
-        return
-    path = await_operation(client, f"/jobs/{ident}/savepoints/{trigger}")["location"]
-    terminal.line(f"Savepoint completed. Path: {path}")
-    if terminal.json:
-        terminal.document({"jid": ident, "savepoint": path})
+    said = "Successfully trigger stop-with-savepoint in detached mode" if detached else None
+    conclude_savepoint(invocation, ident, trigger, said)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import click
 
-from flott.cli.asynchronous import await_operation
+from flott.cli.asynchronous import await_operation, conclude_savepoint
 from flott.cli.command import FlottGroup
 from flott.cli.ending import FORMATS
 from flott.cli.invocation import Invocation, pass_invocation
@@ -58,16 +58,9 @@ def create(invocation: Invocation, job: str, directory: str | None, format_type:
     terminal.note(f"Triggering savepoint for job {ident}.")
     order = {"target-directory": directory, "cancel-job": False, "formatType": format_type.upper()}
     trigger = client.post(f"/jobs/{ident}/savepoints", json=order)["request-id"]
-    if detached:
-        terminal.line(f"Successfully trigger manual savepoint, triggerId: {trigger}")
-        if terminal.json:
-            terminal.document({"jid": ident, "trigger": trigger})
-        return
-    path = await_operation(client, f"/jobs/{ident}/savepoints/{trigger}")["location"]
-    terminal.line(f"Savepoint completed. Path: {path}")
-    terminal.note("You can resume your program from this savepoint with flott run -s PATH.")
-    if terminal.json:
-        terminal.document({"jid": ident, "savepoint": path})
+    conclude_savepoint(invocation, ident, trigger, "Successfully trigger manual savepoint" if detached else None)
+    if not detached:
+        terminal.note("You can resume your program from this savepoint with flott run -s PATH.")
 
 
 @savepoint.command("dispose")

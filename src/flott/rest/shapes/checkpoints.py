@@ -33,8 +33,8 @@ class CheckpointSummary(TypedDict):
     records: Quantiles
 
 
-class TaskCheckpoint(TypedDict):
-    """The part of a vertex in a checkpoint."""
+class CheckpointNumbers(TypedDict):
+    """What is told of a checkpoint as a whole as well as of a vertex's part in it."""
 
     id: int
     status: CheckpointStatus
@@ -49,22 +49,15 @@ class TaskCheckpoint(TypedDict):
     num_acknowledged_subtasks: int
 
 
-class CheckpointItem(TypedDict):
+class TaskCheckpoint(CheckpointNumbers):
+    """The part of a vertex in a checkpoint."""
+
+
+class CheckpointItem(CheckpointNumbers):
     className: CheckpointClass
-    id: int
-    status: CheckpointStatus
     is_savepoint: bool
     savepointFormat: str | None
     trigger_timestamp: int
-    latest_ack_timestamp: int
-    checkpointed_size: int
-    state_size: int
-    end_to_end_duration: int
-    alignment_buffered: int
-    processed_data: int
-    persisted_data: int
-    num_subtasks: int
-    num_acknowledged_subtasks: int
     checkpoint_type: CheckpointType
     tasks: dict[str, TaskCheckpoint]
     records: int
