@@ -20,8 +20,6 @@ from flott.common._savepoint_format import SavepointFormatType
 from flott.common.job_status import JobStatus
 from flott.datastream import StreamExecutionEnvironment
 from flott.errors import StorageError
-from flott.runtime.checkpoint import paths
-from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.restoring import ClaimMode, begin_with, open_snapshot
 from flott.runtime.checkpoint.savepoint_files import dispose_savepoint
 from flott.runtime.checkpoint.store import CheckpointStore
@@ -37,7 +35,7 @@ from flott.testing.harness import Incarnation, in_process, live
 from flott.testing.sinks import Ledger
 from flott.testing.sources import ScriptedSource
 from tests.simulation.program import Script, build
-from tests.simulation.world import SimulatedStorage, World, files_below
+from tests.simulation.world import SimulatedStorage, World, unneeded_files
 
 STORMY_LIVES = 6
 
@@ -211,15 +209,7 @@ class Simulation:
 
     def check_nothing_is_left(self) -> None:
         """Whatever lies in the job's directory is needed."""
-        completed = CheckpointStore(LocalStorage(str(self.folder))).completed()
-        assert len(completed) <= self.retained
-        kept = {name for manifest in completed for name in manifest.files}
-        for manifest in completed:
-            kept |= {paths.metadata(manifest.checkpoint_id), paths.plan(manifest.checkpoint_id)}
-        for pin in read_pins(LocalStorage(str(self.folder))):
-            assert Path(pin.savepoint, "_metadata").exists(), f"{pin.name} is a pin without a savepoint"
-            kept |= {paths.pin(pin.name), *pin.files}
-        left = files_below(self.folder) - kept - {paths.plan(completed[-1].checkpoint_id + 1), paths.JOB, paths.LOCK}
+        left = unneeded_files(self.folder, self.retained)
         assert not left, f"left behind: {sorted(left)}"
         halves = [folder.name for folder in self.savepoints.glob("*") if not (folder / "_metadata").exists()]
         assert not halves, f"half of a savepoint: {halves}"

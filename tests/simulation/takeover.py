@@ -25,8 +25,6 @@ from flott.common.job_status import JobStatus
 from flott.datastream.connectors.base import CommitPermit
 from flott.errors import LeadershipLostError
 from flott.runtime import fence
-from flott.runtime.checkpoint import paths
-from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.restoring import open_snapshot
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.jobmanager import savepoints
@@ -43,7 +41,7 @@ from flott.testing.sources import ScriptedSource
 from tests.simulation.baton import Baton, Runner
 from tests.simulation.program import Script, build
 from tests.simulation.simulation import SeedFailed, _quiet
-from tests.simulation.world import Beside, files_below
+from tests.simulation.world import Beside, unneeded_files
 
 LEADERS = 4
 #: No seed takes so many steps, unless somebody tries something again and again in vain.
@@ -311,16 +309,7 @@ class Takeover:
         assert found == expected, f"missing {dict(expected - found)}, too much {dict(found - expected)}"
 
     def _check_nothing_is_left(self) -> None:
-        completed = CheckpointStore(LocalStorage(str(self.folder))).completed()
-        assert len(completed) <= self.retained
-        kept = {name for manifest in completed for name in manifest.files}
-        for manifest in completed:
-            kept |= {paths.metadata(manifest.checkpoint_id), paths.plan(manifest.checkpoint_id)}
-        for pin in read_pins(LocalStorage(str(self.folder))):
-            assert Path(pin.savepoint, "_metadata").exists(), f"{pin.name} is a pin without a savepoint"
-            kept |= {paths.pin(pin.name), *pin.files}
-        kept |= {paths.plan(completed[-1].checkpoint_id + 1), paths.JOB, paths.LOCK}
-        left = {name for name in files_below(self.folder) - kept if not name.startswith(fence.FOLDER)}
+        left = {name for name in unneeded_files(self.folder, self.retained) if not name.startswith(fence.FOLDER)}
         assert not left, f"left behind: {sorted(left)}"
         assert not fence.open_seats(self.folder / fence.FOLDER), "a seat is left"
         staged = [token for ledger in self.ledgers for token in ledger.staged]

@@ -19,6 +19,9 @@ from typing import Any, BinaryIO
 
 from flott.datastream.connectors.base import CommitPermit
 from flott.errors import StorageError
+from flott.runtime.checkpoint import paths
+from flott.runtime.checkpoint.pins import read_pins
+from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.storage import LocalStorage
 from flott.testing.harness import Crash
 
@@ -243,3 +246,17 @@ class SimulatedStorage(LocalStorage):
 def files_below(folder: Path) -> set[str]:
     """All files, relative to the folder."""
     return {os.path.relpath(os.path.join(top, file), folder) for top, _, files in os.walk(folder) for file in files}
+
+
+def unneeded_files(folder: Path, retained: int) -> set[str]:
+    """What lies in a job's directory and belongs to no checkpoint that is retained, no pin and no next plan."""
+    storage = LocalStorage(str(folder))
+    completed = CheckpointStore(storage).completed()
+    assert len(completed) <= retained
+    kept = {name for manifest in completed for name in manifest.files}
+    for manifest in completed:
+        kept |= {paths.metadata(manifest.checkpoint_id), paths.plan(manifest.checkpoint_id)}
+    for pin in read_pins(storage):
+        assert Path(pin.savepoint, "_metadata").exists(), f"{pin.name} is a pin without a savepoint"
+        kept |= {paths.pin(pin.name), *pin.files}
+    return files_below(folder) - kept - {paths.plan(completed[-1].checkpoint_id + 1), paths.JOB, paths.LOCK}
