@@ -52,11 +52,22 @@ def test_the_job_managers_files_are_listed_and_read(client: TestClient, cluster:
 
 
 def test_a_file_that_is_not_there_is_not_found(client: TestClient) -> None:
-    for path in ("/jobmanager/log", "/jobmanager/stdout", "/jobmanager/logs/x", f"/jobs/{RUNNING}/log"):
+    for path in ("/jobmanager/log", "/jobmanager/stdout", "/jobmanager/logs/x", f"/jobs/{RUNNING}/logs/x"):
         reply = client.get(path)
         assert (reply.status_code, reply.json()) == (404, {"errors": ["File not found."]})
     assert client.get("/jobmanager/logs").json() == {"logs": []}
     assert client.get(f"/jobs/{RUNNING}/logs").json() == {"logs": []}
+
+
+def test_a_log_is_empty_until_the_job_writes_to_it(client: TestClient, cluster: FakeCluster) -> None:
+    folder = log_files.job_folder(cluster.log_folder, RUNNING)
+    folder.mkdir(parents=True)
+    (folder / "job.out").touch()
+    for query in ("", "tail=20", "offset=0-0"):
+        assert lines(client, query) == []
+    cursor = client.get(f"/jobs/{RUNNING}/log?tail=1").headers["x-flott-log-cursor"]
+    (folder / "job.log").write_bytes(entry(1))
+    assert lines(client, f"offset={cursor}") == ["1"]
 
 
 @pytest.mark.parametrize(

@@ -117,9 +117,13 @@ async def job_log(call: RestCall) -> Response:
     query = call.query
     operator = _name_of(job, query["operator"])
     wanted = LogFilter(level=query["level"], operator=operator, subtask=query["subtask"])
+    cursor = _cursor(query["offset"])
+    files = await asyncio.to_thread(list_logs, folder)
+    if name == JOB_LOG and not any(file.name.startswith(JOB_LOG) for file in files):
+        # The job is known before its process writes the first line: its log is empty until then, not missing.
+        return _text("", {CURSOR_HEADER: str(cursor or LogCursor())})
     if query["tail"] is None and query["offset"] is None:
         return await _whole(folder, name, wanted)
-    cursor = _cursor(query["offset"])
     found = await _read(folder, name, cursor=cursor, tail=query["tail"] if cursor is None else None, wanted=wanted)
     return _text(found.text, {CURSOR_HEADER: str(found.cursor)})
 

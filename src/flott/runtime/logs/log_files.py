@@ -210,17 +210,19 @@ def _read_on(folder: Path, name: str, cursor: LogCursor, wanted: LogFilter) -> L
 
 
 def _tail(folder: Path, name: str, count: int, wanted: LogFilter) -> LogLines:
-    with _open(folder, name) as file:
+    files = family(folder / _plain(name))
+    newest = files[-1].name if files else name  # the file of that name may have made room a moment ago
+    with _open(folder, newest) as file:
         status = os.fstat(file.fileno())
         last = _last_complete(file, status.st_size)
     kept: list[bytes] = []
     allowance = TAIL_BYTES
-    for path in reversed(family(folder / name)):
+    for path in reversed(files):
         if len(kept) >= count or allowance <= 0:
             break
         try:
             with _open(folder, path.name) as file:
-                end = last if path.name == name else os.fstat(file.fileno()).st_size
+                end = last if path.name == newest else os.fstat(file.fileno()).st_size
                 for line in _backwards(file, end):
                     allowance -= len(line) + 1
                     if len(kept) >= count or allowance <= 0:

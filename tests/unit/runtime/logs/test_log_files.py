@@ -163,6 +163,14 @@ def test_the_tail_is_the_last_lines_also_of_files_that_made_room(lines: list[str
         log.close()
 
 
+def test_the_tail_is_there_in_the_moment_between_two_files(tmp_path: Path) -> None:
+    (tmp_path / "job.log.1").write_bytes(b"one\ntwo\n")  # renamed; the next is not there yet
+    found = read_log(tmp_path, "job.log", tail=1)
+    assert found.lines == ("two",)
+    (tmp_path / "job.log").write_bytes(b"three\n")
+    assert read_log(tmp_path, "job.log", cursor=found.cursor).lines == ("three",)
+
+
 def test_filters_choose_by_level_operator_and_subtask_and_the_tail_counts_what_is_wanted(tmp_path: Path) -> None:
     for number in range(100):
         parity = "even" if number % 2 == 0 else "odd"
