@@ -7,6 +7,8 @@ VENV     := .venv
 READY    := $(VENV)/.ready
 PY       := $(VENV)/bin/python
 ARGS     ?=
+# Tests without a JVM share no file and no port: one process a core. To debug one: ARGS="-n 0 --pdb -k …".
+WITHOUT_JVM = -m "not spark" -n auto --dist worksteal
 
 # A Java that is not on PATH is remembered by scripts/setup. Read when a recipe runs: the file may be made by this very make.
 WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;
@@ -28,14 +30,14 @@ demo: $(READY)  ## run examples/demo.py
 
 test: $(READY)  ## all tests: first those without a JVM, then those with Spark
 	@$(WITH_JAVA) unit=0; spark=0; \
-	echo "== tests without a JVM"; $(PY) -m pytest -q -m "not spark" $(ARGS) || unit=$$?; \
+	echo "== tests without a JVM"; $(PY) -m pytest -q $(WITHOUT_JVM) $(ARGS) || unit=$$?; \
 	echo "== tests with Spark";    $(PY) -m pytest -q -m spark $(ARGS) || spark=$$?; \
 	echo "== without a JVM: $$([ $$unit = 0 ] && echo passed || echo "FAILED (pytest exit code $$unit)")"; \
 	echo "== with Spark:    $$([ $$spark = 0 ] && echo passed || echo "FAILED (pytest exit code $$spark)")"; \
 	[ $$unit = 0 ] && [ $$spark = 0 ]
 
-test-unit: $(READY)  ## the tests that need no JVM (seconds)
-	@$(PY) -m pytest -q -m "not spark" $(ARGS)
+test-unit: $(READY)  ## the tests that need no JVM (minutes)
+	@$(PY) -m pytest -q $(WITHOUT_JVM) $(ARGS)
 
 test-spark: $(READY)  ## the tests that start Spark
 	@$(WITH_JAVA) $(PY) -m pytest -q -m spark $(ARGS)

@@ -81,7 +81,7 @@ GOLDEN: list[tuple[Any, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "encoded"), GOLDEN, ids=[repr(key) for key, _ in GOLDEN])
+@pytest.mark.parametrize(("key", "encoded"), GOLDEN, ids=[type(key).__name__ for key, _ in GOLDEN])
 def test_the_bytes_of_a_key_never_change(key: Any, encoded: bytes) -> None:
     assert encode_key(key) == encoded
 

@@ -49,7 +49,7 @@ GOLDEN = [
 ]
 
 
-@pytest.mark.parametrize(("key", "checksum", "group"), GOLDEN, ids=lambda part: repr(part))
+@pytest.mark.parametrize(("key", "checksum", "group"), GOLDEN, ids=[type(key).__name__ for key, *_ in GOLDEN])
 def test_the_group_of_a_key_never_changes(key, checksum, group):
     assert crc32(encode_key(key)) == checksum
     assert key_group_of(key, 128) == group
