@@ -291,7 +291,10 @@ class MapTable:
     def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
         deltas: dict[int, Delta] = {}
         for entry in {**self.cleared, **self.removed, **self.put}:
-            held = self.entries.get(entry, {})
+            held = self.entries.get(entry)
+            if held is None:  # also if its items were removed one by one
+                deltas.setdefault(group_of(entry), []).append((entry, True, [], [], []))
+                continue
             marks = self.put.get(entry, {})
             last = _last_keys(held, marks)
             change = (

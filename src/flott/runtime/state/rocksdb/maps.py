@@ -73,7 +73,8 @@ class PagedMapTable(MapTable):
                 here = dict.__contains__
                 removed = [item for item in held.changed if not here(held, item)]
                 put = [(item, held[item]) for item in held.changed if here(held, item)]
-                deltas.setdefault(group_of(entry), []).append((entry, held.hidden, removed, [], put))
+                change = (entry, held.hidden, removed, [], put) if put or held.has_any() else _gone(entry)
+                deltas.setdefault(group_of(entry), []).append(change)
         self.empty()
         return deltas
 
@@ -87,6 +88,8 @@ class PagedMapTable(MapTable):
                     delta[-1][4].append((map_key, value))
                 case (map_key,):
                     delta[-1][2].append(map_key)
+        # All rows of the epoch are put aside by now: a map that is opened is as the epoch leaves it.
+        delta = [change if change[4] or self._open(change[0]).has_any() else _gone(change[0]) for change in delta]
         return delta or None
 
     def put_aside(self) -> None:
@@ -120,3 +123,8 @@ class PagedMapTable(MapTable):
 
     def weight(self) -> int:
         return sum(CONTAINER_BYTES + self._weighing.of(held) for _, held in self.entries.in_use())
+
+
+def _gone(entry: Any) -> tuple[Any, ...]:
+    """The change of a map that has no item left: its entry must not stay behind."""
+    return entry, True, [], [], []

@@ -224,6 +224,26 @@ def test_reading_one_item_of_a_large_map_reads_no_other(tmp_path):
     assert dict.__len__(state.map_table("map").entries["k"]) == 1
 
 
+@pytest.mark.parametrize("cramped", [False, True], ids=["in memory", "put aside"])
+def test_a_map_whose_items_were_removed_one_by_one_leaves_no_entry(tmp_path, cramped):
+    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    state = rocks(tmp_path / "local")
+    table, chain = state.map_table("map"), ()
+    handle = state.map_state(table, state.current)
+    for epoch, change in enumerate((lambda n: handle.put(n, n), handle.remove)):
+        state.bring_to(chain, storage)
+        for key in ("emptied", "kept"):
+            state.current.key = key
+            for n in range(2 if key == "emptied" or epoch == 0 else 1):
+                change(n)
+                if cramped:
+                    state._put_aside(state._paged())
+        chain = state.save(chain, storage, f"state/{epoch}")
+    state.bring_to(chain, storage)
+    assert list(table.entries) == ["kept"]
+    assert list(table._places.entries()) == ["kept"], "a row of an entry that holds nothing takes room for ever"
+
+
 def test_a_list_is_appended_to_without_being_read_and_iterated_without_being_loaded(tmp_path):
     storage = LocalStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
