@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from flott.cli.commands import COMMANDS
-from flott.cli.exit_codes import ExitCode
 from flott.cli.options import GlobalOption
 from flott.cli.root import flott
+from flott.client.exit_codes import ExitCode
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 

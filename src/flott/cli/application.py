@@ -12,12 +12,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from flott.cli.exit_codes import ExitCode
+from flott.cli.environment import environment_of, handed_on
 from flott.cli.interruption import Interruption
 from flott.cli.invocation import Invocation
 from flott.cli.job_watch import JobWatch
 from flott.cli.options import set_jobmanager
-from flott.cli.session import conclude, environment_of, handed_on
+from flott.cli.process import last_words
+from flott.cli.session import conclude
+from flott.client.exit_codes import ExitCode
 from flott.client.rest_client import RestClient
 from flott.common.configuration import Configuration
 from flott.errors import ClusterError, FlottError
@@ -117,9 +119,7 @@ def _await_first_job(
         clock.wait(never, 200)
     if code == 0:
         return None, ""
-    lines = (folder / "logs" / "application.out").read_text(errors="replace").rstrip().splitlines()[-25:]
-    shown = "\n".join(f"  {line}" for line in lines)
-    raise ClusterError(f"The application ended with exit code {code}:\n{shown}")
+    raise ClusterError(f"The application ended with exit code {code}.{last_words(folder / 'logs', 'application.out')}")
 
 
 def _first_job(url: str, configuration: Configuration) -> dict[str, Any] | None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flott.cli.asynchronous import await_operation
 from flott.cli.command import command
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id
+from flott.cli.jobs import JOB, RUNNING_JOB, job_id
 from flott.cli.terminal import table
 from flott.cli.wording import duration_text, time_text
+from flott.client.operations import await_operation
 from flott.common._sizes import size_text
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def phase_bar(phases: Mapping[str, float], width: float) -> Text:
 
 
 @command("checkpoint")
-@click.argument("job", type=JOB)
+@click.argument("job", type=RUNNING_JOB)
 @click.option(
     "-full", "--full", is_flag=True, help="Taken for Flink's sake: what a checkpoint adds is decided by state."
 )
@@ -99,6 +99,5 @@ def checkpoint(invocation: Invocation, job: str, full: bool) -> None:
     invocation.terminal.note(f"Triggering checkpoint for job {ident}.")
     trigger = client.post(f"/jobs/{ident}/checkpoints", json={"checkpointType": kind})["request-id"]
     number = await_operation(client, f"/jobs/{ident}/checkpoints/{trigger}")["checkpointId"]
-    invocation.terminal.line(f"Checkpoint({kind}) {number} for job {ident} completed.")
-    if invocation.terminal.json:
-        invocation.terminal.document({"jid": ident, "checkpoint": number})
+    done = f"Checkpoint({kind}) {number} for job {ident} completed."
+    invocation.terminal.report(done, {"jid": ident, "checkpoint": number})

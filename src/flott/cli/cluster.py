@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +14,23 @@ import click
 
 from flott.cli import process
 from flott.cli.command import group
-from flott.cli.exit_codes import ExitCode
+from flott.cli.environment import environment_of
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.terminal import table
+from flott.cli.local_cluster import LocalCluster
+from flott.cli.terminal import pairs, table
 from flott.cli.wording import duration_text
+from flott.client.exit_codes import ExitCode
 from flott.common import _cluster_options as cluster_options
-from flott.common import _settings
 from flott.common._sizes import size_text
 from flott.common.configuration import Configuration
 from flott.errors import ClusterError, FlottError, UnreachableError
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.cluster.announcement import Announcement, announcement_in
-from flott.runtime.cluster.folders import ClusterFolders, folder_of, home
+from flott.runtime.cluster.folders import ClusterFolders, home
 
 #: What Python is to run; -P: a JobManager imports nothing from the folder it happens to be started in.
 SERVER = ("-P", "-m", "flott.server")
-#: So much of a log is shown when a cluster does not start.
-_TAIL_LINES = 25
 _POLL_MS = 100
-
-
-@dataclass(frozen=True)
-class LocalCluster:
-    """A cluster that was started on this machine, by its folder."""
-
-    folder: Path
-    announcement: Announcement | None  #: None: nobody is there, or it has ended in good order
-
-    @staticmethod
-    def of(configuration: Configuration) -> LocalCluster:
-        """The one a configuration means."""
-        folder = folder_of(configuration)
-        return LocalCluster(folder, announcement_in(folder))
-
-    @property
-    def lives(self) -> bool:
-        """Whether its process is there."""
-        return self.announcement is not None and process.is_same(self.announcement.pid, self.announcement.started)
 
 
 @group("cluster")
@@ -84,8 +62,8 @@ def start(
         invocation.properties["rest.port"] = str(port)
     configuration = invocation.configuration
     found = LocalCluster.of(configuration)
-    if found.lives and found.announcement is not None:
-        return _say_started(invocation, found.announcement, found.folder, already=True)
+    if found.running is not None:
+        return _say_started(invocation, found.running, found.folder, already=True)
     if foreground:
         from flott.server import serve
 
@@ -116,7 +94,7 @@ def stop(invocation: Invocation, timeout: int) -> int:
     configuration = invocation.configuration
     found = LocalCluster.of(configuration)
     elsewhere = configuration.contains(cluster_options.REST_ADDRESS) or "rest.port" in invocation.properties
-    if not found.lives and not elsewhere:
+    if found.running is None and not elsewhere:
         document = {"cluster": _cluster_id(configuration), "stopped": False}
         invocation.terminal.show(document)
         invocation.terminal.note(f"No JobManager runs in {found.folder}.")
@@ -130,11 +108,7 @@ def stop(invocation: Invocation, timeout: int) -> int:
 
 
 def _start_daemon(invocation: Invocation, logs: Path) -> subprocess.Popen[bytes]:
-    environment = dict(os.environ)
-    handed_on = json.loads(environment.get(_settings.PROPERTIES) or "{}")
-    environment[_settings.PROPERTIES] = json.dumps({**handed_on, **invocation.properties})
-    if invocation.config_file:
-        environment[_settings.CONF_FILE] = str(Path(invocation.config_file).absolute())
+    environment = {**os.environ, **environment_of(invocation, invocation.properties)}
     with open(logs / "jobmanager.out", "wb") as output:
         return subprocess.Popen(
             [sys.executable, *SERVER], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
@@ -154,7 +128,7 @@ def _await_start(
     def ready() -> bool:
         if (code := started.poll()) is not None:
             reason = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
-            raise ClusterError(f"The JobManager {reason}.{_tail(folders.logs)}")
+            raise ClusterError(f"The JobManager {reason}.{_said(folders)}")
         return announced() is not None and invocation.is_answered()
 
     with invocation.terminal.busy("Starting the JobManager"):
@@ -162,18 +136,18 @@ def _await_start(
     found = announced()
     if not done or found is None:
         raise UnreachableError(
-            f"The JobManager (process {started.pid}) runs, but did not answer within {timeout} s.{_tail(folders.logs)}"
+            f"The JobManager (process {started.pid}) runs, but did not answer within {timeout} s.{_said(folders)}"
         )
     return found
 
 
 def _stop(invocation: Invocation, found: LocalCluster, timeout: int) -> str:
     """Stop it by a request, or else by signals; what it took."""
-    announced = found.announcement if found.lives else None
+    announced = found.running
     clock = SystemClock()
 
     def gone() -> bool:
-        return not (found.lives if announced is not None else invocation.is_answered())
+        return found.running is None if announced is not None else not invocation.is_answered()
 
     with invocation.terminal.busy("Stopping the JobManager"):
         try:
@@ -227,9 +201,7 @@ def status(invocation: Invocation) -> int:
     if document["high-availability"] is not None:
         lines += [(name, value) for name, value in document["high-availability"].items()]
     lines.append(("folder", document["folder"]))
-    made = table(("", ""), lines)
-    made.show_header = False
-    invocation.terminal.show(document, made)
+    invocation.terminal.show(document, pairs(lines))
     return ExitCode.OK
 
 
@@ -239,7 +211,7 @@ def list_clusters(invocation: Invocation) -> int:
     """List the clusters that were started on this machine."""
     found = list(_known())
     rows = [(entry["cluster"], entry["state"], entry["url"], entry["pid"], entry["folder"]) for entry in found]
-    invocation.terminal.show(found, table(("CLUSTER", "STATE", "URL", "PROCESS", "FOLDER"), rows, right=("PROCESS",)))
+    invocation.terminal.show(found, table(("cluster", "state", "url", "process", "folder"), rows, {"process"}))
     if not found:
         invocation.terminal.note("None: `flott cluster start` starts one.")
     return ExitCode.OK
@@ -250,8 +222,8 @@ def _status(invocation: Invocation, clock: Clock) -> dict[str, Any]:
     overview = client.get("/overview")
     managers = client.get("/taskmanagers")["taskmanagers"]
     found = LocalCluster.of(invocation.configuration)
-    here = found.announcement
-    if here is None or not found.lives or here.url.rstrip("/") != client.url:
+    here = found.running
+    if here is not None and here.url.rstrip("/") != client.url:
         here = None
     return {
         "cluster": _cluster_id(invocation.configuration),
@@ -297,19 +269,23 @@ def _known() -> Iterator[dict[str, Any]]:
     folder = home() / "clusters"
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_dir():
-            found = LocalCluster(path, announcement_in(path))
-            here = found.announcement
+            found = LocalCluster.at(path)
+            here = found.running
             yield {
                 "cluster": path.name,
-                "state": "running" if found.lives else "stopped" if here is None else "died",
-                "url": here.url if here is not None and found.lives else None,
-                "pid": here.pid if here is not None and found.lives else None,
+                "state": "running" if here is not None else "stopped" if found.announcement is None else "died",
+                "url": None if here is None else here.url,
+                "pid": None if here is None else here.pid,
                 "folder": str(path),
             }
 
 
 def _cluster_id(configuration: Configuration) -> str:
     return configuration.get(cluster_options.CLUSTER_ID)
+
+
+def _said(folders: ClusterFolders) -> str:
+    return process.last_words(folders.logs, "jobmanager.out", "jobmanager.log")
 
 
 def _await(done: Callable[[], bool], seconds: float, clock: Clock) -> bool:
@@ -321,15 +297,3 @@ def _await(done: Callable[[], bool], seconds: float, clock: Clock) -> bool:
             return False
         clock.wait(never, _POLL_MS)
     return True
-
-
-def _tail(logs: Path) -> str:
-    """The last lines of what the JobManager wrote."""
-    for name in ("jobmanager.out", "jobmanager.log"):
-        try:
-            lines = (logs / name).read_text(errors="replace").rstrip().splitlines()
-        except OSError:
-            continue
-        if lines:
-            return f" The end of {logs / name}:\n" + "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:])
-    return f" It has written nothing to {logs}."

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
 from flott.cli.commands import COMMANDS
+from flott.cli.invocation import Invocation
 from flott.cli.options import GlobalOption, global_options
 
 
@@ -19,6 +21,10 @@ class FlottCommand(click.Command):
     def __init__(self, *arguments: Any, **attributes: Any):
         super().__init__(*arguments, **attributes)
         self.params.extend(global_options({name for param in self.params for name in param.opts}))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _mistakes_as_json(ctx, args):
+            return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _format_options(self, ctx, formatter)
@@ -34,11 +40,16 @@ class FlottGroup(click.Group):
         super().__init__(*arguments, **attributes)
         self.params.extend(global_options({name for param in self.params for name in param.opts}))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _mistakes_as_json(ctx, args):
+            return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(ctx, args)
+            with _mistakes_as_json(ctx, args):
+                return super().resolve_command(ctx, args)
         except click.UsageError as error:
             nearest = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             if not nearest:
@@ -80,6 +91,18 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], Flot
 def group(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], FlottGroup]:
     """Make a function a group; ``@that_group.command("name")`` adds commands to it."""
     return click.group(name, cls=FlottGroup, **attributes)
+
+
+@contextmanager
+def _mistakes_as_json(ctx: click.Context, args: Sequence[str]) -> Iterator[None]:
+    """What is wrong with a command line is told as JSON if it asks for that, also behind the mistake."""
+    before = tuple(args)
+    try:
+        yield
+    except click.UsageError:
+        if "--json" in before[: before.index("--") if "--" in before else None]:
+            ctx.ensure_object(Invocation).terminal.json = True
+        raise
 
 
 def _format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -31,7 +31,6 @@ def completion(invocation: Invocation, shell: str) -> None:
     made = get_completion_class(shell)
     assert made is not None, "click knows all three"
     script = made(flott, {}, "flott", "_FLOTT_COMPLETE").source()
-    invocation.terminal.show({"shell": shell, "script": script, "install": _INSTALL[shell]})
-    invocation.terminal.line(script)
+    invocation.terminal.report(script, {"shell": shell, "script": script, "install": _INSTALL[shell]})
     if invocation.terminal.console.is_terminal:
         invocation.terminal.note(f"# To use it: {_INSTALL[shell]}")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flott.cli.command import command
-from flott.cli.exit_codes import ExitCode
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.terminal import Terminal, table
+from flott.cli.terminal import FittingTable, Terminal, pairs, table
+from flott.client.exit_codes import ExitCode
 from flott.common import _options as options
 from flott.common import _settings as settings
 from flott.common.config_options import ConfigOption
@@ -106,9 +106,9 @@ def select(all_rows: list[OptionRow], words: tuple[str, ...]) -> list[OptionRow]
     return [row for row in all_rows if all(word.lower() in f"{row.key} {row.meaning}".lower() for word in words)]
 
 
-def _listing(chosen: list[OptionRow]) -> Table:
+def _listing(chosen: list[OptionRow]) -> FittingTable:
     return table(
-        ("OPTION", "VALUE", "DEFAULT", "FROM", "MEANING"),
+        ("option", "value", "default", "from", "meaning"),
         [(row.key, row.value, row.default, row.origin or "default", row.meaning) for row in chosen],
     )
 
@@ -126,9 +126,7 @@ def _details(row: OptionRow) -> Table:
         lines.insert(5, ("expected", row.option.value_type.expected))
         if row.option.fallback_keys:
             lines.append(("older keys", ", ".join(row.option.fallback_keys)))
-    made = table(("", ""), lines)
-    made.show_header = False
-    return made
+    return pairs(lines)
 
 
 def _check(invocation: Invocation, files: tuple[str, ...]) -> int:

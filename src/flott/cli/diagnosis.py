@@ -16,7 +16,7 @@ from enum import Enum
 from importlib import metadata
 from pathlib import Path
 
-from flott.cli.process import is_same
+from flott.cli.local_cluster import LocalCluster
 from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
 from flott.common import _settings
@@ -24,7 +24,6 @@ from flott.common._sizes import size_text
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError, FlottError
 from flott.runtime.clock import Clock
-from flott.runtime.cluster.announcement import announcement_in
 from flott.runtime.cluster.folders import folder_of
 
 _GIGABYTE = 1 << 30
@@ -85,7 +84,7 @@ class Extra:
 
 _CORE = ("pyspark", "click", "cloudpickle", "httpx", "pyyaml", "rich")
 _EXTRAS = (
-    Extra("cluster", ("starlette", "uvicorn", "pydantic", "python-multipart", "prometheus-client"), "a JobManager"),
+    Extra("cluster", ("starlette", "uvicorn", "pydantic", "python-multipart"), "a JobManager"),
     Extra("rocksdb", ("rocksdict",), "state.backend.type: rocksdb"),
     Extra("zookeeper", ("kazoo",), "high-availability.type: zookeeper"),
     Extra("opentelemetry", ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"), "OpenTelemetry"),
@@ -285,9 +284,9 @@ def port(configuration: Configuration) -> Diagnosis:
     check = f"port {number}"
     if number == 0:
         return _ok("port", "any that is free")
-    announced = announcement_in(folder_of(configuration))
-    if announced is not None and is_same(announced.pid, announced.started) and announced.url.endswith(f":{number}"):
-        return _ok(check, f"the session of this machine listens there (process {announced.pid})")
+    session = LocalCluster.of(configuration).running
+    if session is not None and session.url.endswith(f":{number}"):
+        return _ok(check, f"the session of this machine listens there (process {session.pid})")
     try:
         with socket.create_server((address, number), reuse_port=False):
             return _ok(check, f"free at {address}")
@@ -320,14 +319,14 @@ def configuration_file(path: Path | None) -> Iterator[Diagnosis]:
             yield _warn(check, f"{place} ({finding.key})", "Remove the line.")
 
 
-def session(ask: Callable[[], object], url: str, named: bool) -> Diagnosis:
-    """Whether a JobManager answers; ``named``: one is configured, or was started here."""
+def session(ask: Callable[[], str], named: bool) -> Diagnosis:
+    """Whether a JobManager answers, and where; ``named``: one is configured, or was started here."""
     try:
-        ask()
+        url = ask()
     except FlottError as error:
         if not named:
             return _ok("session", "none runs: `flott cluster start` starts one")
-        fix = "flott cluster start, or correct rest.address and rest.port."
+        fix = "flott cluster start, or correct rest.address, rest.port, security.ssl.rest.enabled or flott.rest.token."
         return _wrong("session", str(error).splitlines()[0], fix)
     return _ok("session", f"{url} answers")
 

@@ -12,14 +12,13 @@ import click
 from flott.cli import diagnosis
 from flott.cli.command import command
 from flott.cli.diagnosis import Diagnosis, Verdict
-from flott.cli.exit_codes import ExitCode
 from flott.cli.invocation import Invocation, pass_invocation
+from flott.cli.local_cluster import LocalCluster
+from flott.client.exit_codes import ExitCode
 from flott.common import _settings
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.runtime.clock import SystemClock
-from flott.runtime.cluster.announcement import announcement_in
-from flott.runtime.cluster.folders import folder_of
 
 _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.WRONG: "bold red"}
 
@@ -36,7 +35,7 @@ def doctor(invocation: Invocation, with_spark: bool) -> int:
     for entry in _all(invocation, with_spark):
         found.append(entry)
         if not invocation.terminal.json:
-            invocation.terminal.console.print(_drawn(entry))
+            invocation.terminal.draw(_drawn(entry))
     verdict = diagnosis.worst(found)
     findings = [
         {"check": entry.check, "verdict": entry.verdict.value, "found": entry.found, "fix": entry.fix or None}
@@ -69,7 +68,7 @@ def _all(invocation: Invocation, with_spark: bool) -> Iterator[Diagnosis]:
     yield diagnosis.limits()
     yield diagnosis.machine_clock(clock)
     yield diagnosis.port(configuration)
-    yield _session(invocation, configuration)
+    yield _session(configuration)
 
 
 def _file(invocation: Invocation) -> Iterator[Diagnosis]:
@@ -81,13 +80,16 @@ def _file(invocation: Invocation) -> Iterator[Diagnosis]:
     yield from diagnosis.configuration_file(path)
 
 
-def _session(invocation: Invocation, configuration: Configuration) -> Diagnosis:
+def _session(configuration: Configuration) -> Diagnosis:
     from flott.client.rest_client import RestClient
 
+    def ask() -> str:
+        with RestClient(configuration) as client:
+            client.get("/overview")["taskmanagers"]  # which another server would not have
+            return client.url
+
     named = any(configuration.contains_key(key) for key in ("rest.address", "rest.port", "high-availability.type"))
-    announced = announcement_in(folder_of(configuration)) is not None
-    with RestClient(configuration) as client:
-        return diagnosis.session(lambda: client.get("/overview"), client.url, named or announced)
+    return diagnosis.session(ask, named or LocalCluster.of(configuration).announcement is not None)
 
 
 def _drawn(entry: Diagnosis) -> Any:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import click
 
-from flott.cli.asynchronous import await_operation, conclude_savepoint
 from flott.cli.command import command
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id
+from flott.cli.jobs import RUNNING_JOB, job_id
+from flott.cli.savepoint_orders import conclude_savepoint, format_option
 
-FORMATS = click.Choice(["CANONICAL", "NATIVE"], case_sensitive=False)
 #: Stands for "with a savepoint, in the directory that is configured".
 _DEFAULT = ""
 
 
 @command("cancel")
-@click.argument("job", type=JOB, required=False)
+@click.argument("job", type=RUNNING_JOB, required=False)
 @click.option("-s", "--with-savepoint", "--withSavepoint", "directory", is_flag=False, flag_value=_DEFAULT,
               metavar="[DIR]", help="Take a savepoint first. Better: flott stop.")  # fmt: skip
-@click.option("-type", "--type", "format_type", type=FORMATS, default="CANONICAL", help="The savepoint's format.")
+@format_option()
 @pass_invocation
 def cancel(invocation: Invocation, job: str | None, directory: str | None, format_type: str) -> None:
     """Cancel JOB: it ends where it stands, and what it had not committed is gone."""
@@ -30,25 +29,20 @@ def cancel(invocation: Invocation, job: str | None, directory: str | None, forma
     if directory is None:
         terminal.note(f"Cancelling job {ident}.")
         client.patch(f"/jobs/{ident}", mode="cancel")
-        terminal.line(f"Cancelled job {ident}.")
-        if terminal.json:
-            terminal.document({"jid": ident})
+        terminal.report(f"Cancelled job {ident}.", {"jid": ident})
         return
     terminal.note(f"Cancelling job {ident} with a savepoint. `flott stop` lets the job end in good order.")
     order = {"target-directory": directory or None, "cancel-job": True, "formatType": format_type.upper()}
     trigger = client.post(f"/jobs/{ident}/savepoints", json=order)["request-id"]
-    path = await_operation(client, f"/jobs/{ident}/savepoints/{trigger}")["location"]
-    terminal.line(f"Cancelled job {ident}. Savepoint stored in {path}.")
-    if terminal.json:
-        terminal.document({"jid": ident, "savepoint": path})
+    conclude_savepoint(invocation, ident, trigger, done=f"Cancelled job {ident}. Savepoint stored in {{path}}.")
 
 
 @command("stop")
-@click.argument("job", type=JOB)
+@click.argument("job", type=RUNNING_JOB)
 @click.option("-p", "--savepoint-path", "--savepointPath", "directory", metavar="DIR",
               help="Where the savepoint goes; without it, execution.checkpointing.savepoint-dir.")  # fmt: skip
 @click.option("-d", "--drain", is_flag=True, help="Bring event time to its end first: all windows and timers fire.")
-@click.option("-type", "--type", "format_type", type=FORMATS, default="CANONICAL", help="The savepoint's format.")
+@format_option()
 @click.option("-detached", "--detached", is_flag=True, help="Do not wait until it is done.")
 @pass_invocation
 def stop(
@@ -64,4 +58,4 @@ def stop(
     order = {"targetDirectory": directory, "drain": drain, "formatType": format_type.upper()}
     trigger = client.post(f"/jobs/{ident}/stop", json=order)["request-id"]
     said = "Successfully trigger stop-with-savepoint in detached mode" if detached else None
-    conclude_savepoint(invocation, ident, trigger, said)
+    conclude_savepoint(invocation, ident, trigger, detached=said)

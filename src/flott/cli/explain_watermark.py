@@ -6,16 +6,14 @@ import click
 
 from flott.cli.command import command
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id
+from flott.cli.jobs import RUNNING_JOB, job_id
 
 
 @command("explain-watermark")
-@click.argument("job", type=JOB)
+@click.argument("job", type=RUNNING_JOB)
 @pass_invocation
 def explain_watermark(invocation: Invocation, job: str) -> None:
     """Show event time all over JOB, from the sinks up to the splits of its sources, and who holds it back."""
     report = invocation.client.get(f"/jobs/{job_id(invocation, job)}/flott/watermark")
-    if invocation.terminal.json:
-        invocation.terminal.document({key: value for key, value in report.items() if key != "text"})
-    else:
-        invocation.terminal.line(report["text"])
+    document = {key: value for key, value in report.items() if key != "text"}
+    invocation.terminal.report(report["text"], document)

@@ -7,17 +7,25 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flott.cli.command import command
+from flott.cli.environment import environment_of
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id
+from flott.cli.jobs import JOB_OR_PATH, job_id
 from flott.cli.plan_drawing import drawing, vertices_of
 from flott.cli.plan_svg import plan_svg
+from flott.cli.program_arguments import Divided, names_program
+from flott.cli.program_command import (
+    ProgramCommand,
+    looks_like_program,
+    named_program,
+    program_options,
+    program_properties,
+)
 from flott.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -27,27 +35,29 @@ _TITLE = " Execution Plan ".center(62, "-")
 _RULE = "-" * 62
 
 
-@command("info", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("program", type=JOB, metavar="PROGRAM|JOB")
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+class InfoCommand(ProgramCommand):
+    """A job has no arguments: behind it, too, stand options of the command."""
+
+    def divide(self, ctx: click.Context, args: list[str]) -> Divided:
+        divided = super().divide(ctx, args)
+        if not divided.rest or names_program(divided.own) or looks_like_program(divided.rest[0]):
+            return divided
+        return Divided(tuple(args), ())
+
+
+@click.command("info", cls=InfoCommand)
+@click.argument("words", nargs=-1, type=JOB_OR_PATH, metavar="PROGRAM|JOB [ARGUMENT]...")
 @click.option("--plan", "as_plan", is_flag=True, help="Print the plan as JSON between the lines Flink's client prints.")
 @click.option("--svg", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Write a picture, too.")
-@click.option("-p", "--parallelism", type=click.IntRange(1), metavar="N", help="The default parallelism.")
+@program_options
 @pass_invocation
-def info(
-    invocation: Invocation, program: str, arguments: Sequence[str], as_plan: bool, svg: str | None,
-    parallelism: int | None,
-) -> None:  # fmt: skip
+def info(invocation: Invocation, /, words: tuple[str, ...], as_plan: bool, svg: str | None, **flags: Any) -> None:
     """Show the graph of PROGRAM, which is not run: its main runs as far as its first execute(). Or that of JOB.
 
     On a terminal it is drawn; elsewhere the plan is printed as JSON.
     """
-    if parallelism is not None:
-        invocation.properties["parallelism.default"] = str(parallelism)
-    if program == "-m" or Path(program).exists():
-        found = plan_of_program(invocation, [program, *arguments])
-    else:
-        found = {"plan": invocation.client.get(f"/jobs/{job_id(invocation, program)}/plan")["plan"]}
+    invocation.properties |= program_properties(flags)
+    found = _plan(invocation, flags, words)
     plan = found["plan"]
     vertices = vertices_of(plan)
     if svg is not None:
@@ -61,6 +71,15 @@ def info(
             invocation.terminal.line(line)
     else:
         invocation.terminal.console.print(drawn(plan))
+
+
+def _plan(invocation: Invocation, flags: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    names_program = any(flags[name] for name in ("module", "python", "py_module"))
+    if names_program or (words and looks_like_program(words[0])):
+        return plan_of_program(invocation, named_program(flags, words))
+    if len(words) != 1:
+        raise click.UsageError("Name a program, or one job.")
+    return {"plan": invocation.client.get(f"/jobs/{job_id(invocation, words[0])}/plan")["plan"]}
 
 
 def drawn(plan: dict[str, Any]) -> Text:
@@ -84,7 +103,7 @@ def drawn(plan: dict[str, Any]) -> Text:
 
 def plan_of_program(invocation: Invocation, words: Sequence[str]) -> dict[str, Any]:
     """Run a program's main in a process of its own as far as its first job, and read the plan of that."""
-    from flott.cli.session import environment_of
+    from flott.client.program import ended_without_job, program_of
     from flott.execution import PLAN_VARIABLE
 
     with tempfile.TemporaryDirectory(prefix="flott-plan-") as folder:
@@ -97,10 +116,8 @@ def plan_of_program(invocation: Invocation, words: Sequence[str]) -> dict[str, A
         )  # fmt: skip
         if not file.exists():
             if done.returncode:
-                raise ProgramError(f"{' '.join(words)} ended with exit code {done.returncode} before it ran a job.")
-            raise ProgramError(
-                f"{' '.join(words)} ended without running a job: does it call execute() or execute_async()?"
-            )
+                raise ProgramError(f"{program_of(words)} ended with exit code {done.returncode} before it ran a job.")
+            raise ProgramError(ended_without_job(words))
         found: dict[str, Any] = json.loads(file.read_text())
         return found
 

@@ -11,9 +11,9 @@ import threading
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from flott.cli.asynchronous import await_operation
 from flott.cli.job_watch import JobWatch
 from flott.cli.terminal import Terminal
+from flott.client.operations import await_operation
 from flott.errors import FlottError
 
 if TYPE_CHECKING:

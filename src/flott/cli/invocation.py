@@ -59,13 +59,15 @@ class Invocation:
         return RestClient(self.client_configuration)
 
     def is_answered(self) -> bool:
-        """Whether a JobManager answers where it should be."""
-        from flott.errors import FlottError
+        """Whether a JobManager answers where it should be, be it with a refusal."""
+        from flott.errors import ClusterError, UnreachableError
 
         try:
             self.client.get("/overview")
-        except FlottError:
+        except UnreachableError:
             return False
+        except ClusterError:
+            return True
         return True
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from flott.cli.progress import NO_WATERMARK, Asks, Progress, progress_of, watermark_text
+from flott.cli.progress import NO_WATERMARK, Progress, progress_of, watermark_text
 from flott.cli.terminal import table
 from flott.cli.wording import duration_text, time_text
+from flott.client.operations import Asks
 from flott.common._sizes import size_text
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _head(facts: JobFacts) -> Text:
     text.append(f"  {job.job_id}  ", "dim not bold").append(job.state, _STATE_STYLES.get(job.state, "cyan"))
     text.append(f"  for {duration_text(job.duration_ms)}, since {time_text(facts.start_ms)}", "not bold")
     if job.waiting_for:
-        text.append(f"\nwaits for {job.waiting_for}", "yellow")
+        text.append(f"\nwaits for slots: {job.waiting_for}", "yellow")
     rows = [("records/s", f"{job.records_per_second:,.0f}")]
     if facts.rates:
         rows[0] = ("records/s", f"{job.records_per_second:,.0f}  {sparkline(facts.rates)}")

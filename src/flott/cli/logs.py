@@ -9,7 +9,7 @@ import click
 
 from flott.cli.command import command
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id
+from flott.cli.jobs import JobType, job_id
 from flott.cli.progress import ENDED
 from flott.errors import ClusterError
 from flott.runtime.clock import SystemClock
@@ -17,10 +17,11 @@ from flott.runtime.clock import SystemClock
 _CURSOR = "X-Flott-Log-Cursor"
 _PAUSE_MS = 500
 _JOB_MANAGER, _TASK_MANAGER = "jobmanager", "taskmanager"
+_SOURCE = JobType(words=(_JOB_MANAGER, _TASK_MANAGER))
 
 
 @command("logs")
-@click.argument("source", type=JOB, metavar="JOB|jobmanager|taskmanager[:ID]")
+@click.argument("source", type=_SOURCE, metavar="JOB|jobmanager|taskmanager[:ID]")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is said next, until the job ends.")
 @click.option("-n", "--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines.")
 @click.option("--level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], False),

@@ -1,4 +1,4 @@
-"""Processes of this machine, by their id: whether one lives, since when, its memory, and how to end it."""
+"""Processes of this machine: whether one lives, since when, its memory, how to end it, and its last words."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 PATIENCE_SECONDS = {signal.SIGTERM: 15.0, signal.SIGKILL: 5.0}
 #: The clock of the kernel ticks so often, and the time of boot is known to a second.
 _INACCURACY_MS = 2000
+#: So much is shown of what a process wrote that has failed.
+_LAST_LINES = 25
 
 
 def started_ms(pid: int) -> int | None:
@@ -49,6 +51,18 @@ def end(pid: int, announced_ms: int, await_end: Callable[[float], bool]) -> str:
         if await_end(patience):
             return number.name
     return "" if not is_same(pid, announced_ms) else "nothing"
+
+
+def last_words(folder: Path, *names: str) -> str:
+    """The end of what a process wrote, for people: of the first of these files in which there is something."""
+    for file in (folder / name for name in names):
+        try:
+            lines = file.read_text(errors="replace").rstrip().splitlines()
+        except OSError:
+            continue
+        if lines:
+            return f" The end of {file}:\n" + "\n".join(f"  {line}" for line in lines[-_LAST_LINES:])
+    return f" It has written nothing to {folder}."
 
 
 def _started_by_proc(pid: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Where the options of ``flott run`` end and those of the program begin. Pure."""
+"""Where the options of ``flott run`` and ``flott info`` end and those of the program begin. Pure."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ def divide(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> Divided
         if argument == "-m" and index <= len(arguments) and not is_address(arguments[index - 1]):
             return Divided(tuple(arguments[:index]), tuple(arguments[index:]))
     return Divided(tuple(arguments), ())
+
+
+def names_program(own: Sequence[str]) -> bool:
+    """Whether options of ours name the program, so that all that is left are its arguments."""
+    is_module = len(own) > 1 and own[-2] == "-m" and not is_address(own[-1])
+    return is_module or any(word.partition("=")[0] in _NAME_THE_PROGRAM for word in own)
 
 
 def is_address(text: str) -> bool:

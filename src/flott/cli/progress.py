@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from flott.cli.wording import duration_text
+from flott.client.operations import Asks
 from flott.common._sizes import size_text
 
 #: Before the first watermark, and after the last one.
@@ -16,13 +17,6 @@ END_OF_INPUT = 2**63 - 1
 
 ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _METRICS = ("numRecordsIn", "numRecordsOut", "pendingRecords", "currentLowWatermark")
-
-
-class Asks(Protocol):
-    """The part of ``RestClient`` that is needed here."""
-
-    def get(self, path: str, **query: Any) -> Any:
-        """The answer to a question."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ class Progress:
         """The job in one line."""
         parts = [self.name, self.state.lower()]
         if self.waiting_for:
-            parts.append(f"waits for {self.waiting_for}")
+            parts.append(f"waits for slots: {self.waiting_for}")
         if self.epoch is not None:
             parts.append(f"epoch {self.epoch}")
             parts.append(f"{self.records_per_second:,.0f} records/s")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from flott.cli.command import command
-from flott.cli.exit_codes import ExitCode
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id
+from flott.cli.jobs import JOB_OR_PATH, job_id
 from flott.cli.state import directory_of, literal, plain
 from flott.cli.terminal import table
+from flott.client.exit_codes import ExitCode
 from flott.errors import FlottError, ProgramError, StateError, UnreachableError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LIMIT = 20
 
 
 @command("replay")
-@click.argument("job", type=JOB, metavar="JOB|DIRECTORY")
+@click.argument("job", type=JOB_OR_PATH, metavar="JOB|DIRECTORY")
 @click.option("-e", "--epoch", metavar="N", help="Which epoch: a number, latest (that completed) or failed. Without it:"
               " what there is.")  # fmt: skip
 @click.option("--operator", metavar="UID", help="Show what this operator got and emitted, by its uid, id or name.")
@@ -307,7 +307,7 @@ def _directory_of_kept_job(invocation: Invocation, job: str) -> str | None:
     from flott.runtime.storage import local_path
 
     folders = ClusterFolders.of(invocation.configuration)
-    kept = [path for folder in (folders.jobs, folders.archive) for path in sorted(folder.glob(f"{job.lower()}*"))]
+    kept = list(folders.jobs.glob(f"{job.lower()}*"))
     if len(kept) != 1:
         return None
     configured = read_submission(kept[0]).configuration.get("execution.checkpointing.dir")
@@ -337,12 +337,12 @@ def graph_of_kept_job(invocation: Invocation, ident: str) -> tuple[StreamGraph, 
     from flott.runtime.job_files import place_files
 
     folders = ClusterFolders.of(invocation.configuration)
-    for folder in (folders.jobs / ident, folders.archive / ident):
-        if folder.is_dir():
-            submission = read_submission(folder)
-            place_files(folder / "files", submission.files)
-            return unpickle_graph(submission.graph), Configuration.of(submission.configuration)
-    return None
+    folder = folders.jobs / ident
+    if not folder.is_dir():
+        return None
+    submission = read_submission(folder)
+    place_files(folder / "files", submission.files)
+    return unpickle_graph(submission.graph), Configuration.of(submission.configuration)
 
 
 class _GraphTaker:
@@ -362,8 +362,8 @@ class _GraphTaker:
 def graph_of_program(invocation: Invocation, words: Sequence[str]) -> tuple[StreamGraph, Configuration]:
     """Run a program's main here, as far as its first job, and take the graph of that."""
     from flott import execution
-    from flott.cli.session import handed_on
-    from flott.client.program import run_program
+    from flott.cli.environment import handed_on
+    from flott.client.program import ended_without_job, program_of, run_program
 
     taker = _GraphTaker()
     try:
@@ -377,7 +377,8 @@ def graph_of_program(invocation: Invocation, words: Sequence[str]) -> tuple[Stre
     except FlottError:
         raise
     except Exception as error:
-        raise ProgramError(f"{words[0]} failed before it ran a job: {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error}"
+        raise ProgramError(f"{program_of(words)} failed before it ran a job: {what}") from error
     if taker.taken is None:
-        raise ProgramError(f"{words[0]} ended without running a job: does it call execute() or execute_async()?")
+        raise ProgramError(ended_without_job(words))
     return taker.taken

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from flott.cli.asynchronous import await_operation
 from flott.cli.command import command
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id
+from flott.cli.jobs import RUNNING_JOB, job_id
+from flott.client.operations import await_operation
 
 
 @command("rescale")
-@click.argument("job", type=JOB)
+@click.argument("job", type=RUNNING_JOB)
 @click.argument("parallelism", type=click.IntRange(1))
 @click.option("--operator", metavar="UID", help="Only this operator, by its uid, id or name.")
 @click.option("-detached", "--detached", is_flag=True, help="Do not wait for the first epoch with it.")
@@ -24,9 +24,7 @@ def rescale(invocation: Invocation, job: str, parallelism: int, operator: str | 
     trigger = client.patch(f"/jobs/{ident}/rescaling", parallelism=parallelism, operator=operator)["request-id"]
     document = {"jid": ident, "parallelism": parallelism, "operator": operator, "trigger": trigger}
     if detached:
-        terminal.line(f"Rescaling triggered, triggerId: {trigger}")
+        terminal.report(f"Rescaling triggered, triggerId: {trigger}", document)
     else:
         await_operation(client, f"/jobs/{ident}/rescaling/{trigger}")
-        terminal.line(f"Rescaled {whom} to parallelism {parallelism}.")
-    if terminal.json:
-        terminal.document(document)
+        terminal.report(f"Rescaled {whom} to parallelism {parallelism}.", document)

@@ -6,14 +6,15 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from flott import __version__
 from flott.cli.command import RootGroup
-from flott.cli.exit_codes import ExitCode, exit_code_of
 from flott.cli.invocation import Invocation
+from flott.client.exit_codes import ExitCode, exit_code_of
 from flott.errors import FlottError
 
 #: Set: show where in Flott an error was raised.
@@ -45,25 +46,32 @@ def _exit_code(invocation: Invocation, run: Callable[[], Any]) -> int:
     try:
         outcome = run()
         return outcome if isinstance(outcome, int) else ExitCode.OK
-    except click.ClickException as error:
-        if invocation.terminal.json:
-            invocation.terminal.error(error.format_message(), "UsageError", error.exit_code)
-        else:
-            error.show()
-        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
+        if invocation.terminal.json:
+            return _tell(invocation, ExitCode.INTERRUPTED, "Interrupted", "Interrupted.")
         invocation.terminal.note("Interrupted.")
         return ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        if invocation.terminal.json:
+            return _tell(invocation, error.exit_code, "UsageError", error.format_message())
+        with suppress(BrokenPipeError):
+            error.show()
+        return error.exit_code
     except Exception as error:
-        code = exit_code_of(error)
-        invocation.terminal.error(_message(error), type(error).__name__, code)
         if os.environ.get(DEBUG_VARIABLE):
             traceback.print_exc()
-        return code
+        return _tell(invocation, exit_code_of(error), type(error).__name__, _message(error))
+
+
+def _tell(invocation: Invocation, code: int, kind: str, message: str) -> int:
+    """Say what went wrong, if somebody still reads it."""
+    with suppress(BrokenPipeError):
+        invocation.terminal.error(message, kind, code)
+    return code
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, FlottError):
+    if isinstance(error, FlottError | OSError):  # a full disk, a folder that is not there: nothing of ours
         return str(error)
     return (
         f"{type(error).__name__}: {error}\nThis should not have happened. Set {DEBUG_VARIABLE}=1 to see where, and"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flott.cli.application import run_application, start_application
-from flott.cli.command import FlottCommand
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.options import set_jobmanager
-from flott.cli.program_arguments import divide, is_address
+from flott.cli.local_cluster import LocalCluster
+from flott.cli.program_command import ProgramCommand, named_program, program_options, program_properties
 from flott.cli.session import run_on_session
-from flott.runtime.cluster.announcement import announcement_in
-from flott.runtime.cluster.folders import folder_of
 
 if TYPE_CHECKING:
     _TextType = click.ParamType[str]
@@ -28,16 +24,6 @@ SESSION = "session"
 _MASTER = re.compile(r"local|local\[.+\]|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 #: Any of these set: the session was configured, and is meant even if it does not answer.
 _NAME_A_SESSION = ("rest.address", "rest.port", "high-availability.type", "high-availability.cluster-id")
-
-
-class RunCommand(FlottCommand):
-    """Takes its own options up to the program; the rest are the program's."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        takes_value = {name: not (option.is_flag or option.count) for option in options for name in option.opts}
-        divided = divide(args, takes_value)
-        return super().parse_args(ctx, [*divided.own, "--", *divided.rest] if divided.rest else list(divided.own))
 
 
 class Target(_TextType):
@@ -61,14 +47,13 @@ class Target(_TextType):
         return [click.shell_completion.CompletionItem(text) for text in known if text.startswith(incomplete)]
 
 
-@click.command("run", cls=RunCommand)
+@click.command("run", cls=ProgramCommand)
 @click.argument("program", nargs=-1, type=click.Path(), metavar="PROGRAM [ARGUMENT]...")
 @click.option("-t", "--target", type=Target(), metavar="TARGET",
               help="session, or a JobManager and Spark for this program alone: local, local[N],"
                    " local-cluster[W,C,MB], spark://HOST:PORT, yarn, k8s://URL. Default: the session if there is"
                    " one, else local.")  # fmt: skip
 @click.option("-d", "--detached", is_flag=True, help="Do not wait for the job.")
-@click.option("-p", "--parallelism", type=click.IntRange(1), metavar="N", help="The default parallelism.")
 @click.option("-s", "--from-savepoint", "--fromSavepoint", "savepoint", metavar="PATH",
               help="Start from this savepoint or checkpoint.")  # fmt: skip
 @click.option("--allow-non-restored-state", "--allowNonRestoredState", "allow_non_restored", is_flag=True,
@@ -76,22 +61,9 @@ class Target(_TextType):
 @click.option("--claim-mode", "--claimMode", "claim_mode", type=click.Choice(["NO_CLAIM", "CLAIM"], False),
               help="Whether the job takes over the files it starts from.")  # fmt: skip
 @click.option("-n", "--name", metavar="NAME", help="The name of the job.")
-@click.option("-m", "module_or_address", metavar="MODULE",
-              help="Run a module, as python -m does: what follows is for it. (HOST:PORT: the JobManager,"
-                   " as in Flink.)")  # fmt: skip
-@click.option("-py", "--python", "python", metavar="FILE", help="The program, as PyFlink names it.")
-@click.option("-pym", "--pyModule", "py_module", metavar="MODULE", help="The module to run, as PyFlink names it.")
-@click.option("--pyfs", "-pyfs", "--pyFiles", "pyfs", metavar="FILES",
-              help="Modules, folders and archives that the job imports, separated by commas.")  # fmt: skip
-@click.option("--pyreq", "-pyreq", "--pyRequirements", "pyreq", metavar="FILE[#DIR]",
-              help="A requirements.txt to install for the job; from the packages in DIR, if given.")  # fmt: skip
-@click.option("--pyarch", "-pyarch", "--pyArchives", "pyarch", metavar="FILES",
-              help="Archives to unpack for the job, separated by commas; FILE#NAME names the folder.")  # fmt: skip
+@program_options
 @pass_invocation
-def run(
-    invocation: Invocation, /, program: tuple[str, ...], target: str | None, detached: bool,
-    module_or_address: str | None, python: str | None, py_module: str | None, **flags: Any,
-) -> int:  # fmt: skip
+def run(invocation: Invocation, /, program: tuple[str, ...], target: str | None, detached: bool, **flags: Any) -> int:
     """Run a program: a .py file, a folder or archive with a __main__.py, or a module.
 
     On a session the program runs here and hands its jobs over; with another target it gets a JobManager and a Spark
@@ -102,11 +74,10 @@ def run(
     flott run -d -p 4 -m shop.orders
     flott run --target local[4] -s /savepoints/savepoint-1a2b word_count.py
     """
-    if module_or_address is not None and is_address(module_or_address):
-        set_jobmanager(invocation, module_or_address)
-        module_or_address = None
-    command = _command(module_or_address or py_module, python, program)
-    invocation.properties |= _properties(flags)
+    command = named_program(flags, program)
+    if not command:
+        raise click.UsageError("Name the program to run: a .py file, a folder, an archive, or -m MODULE.")
+    invocation.properties |= {**program_properties(flags), **_properties(flags)}
     where, reason = _place(invocation, target)
     invocation.terminal.note(f"Running on {reason}.")
     if where == SESSION:
@@ -115,35 +86,14 @@ def run(
     return start_application(invocation, command, master) if detached else run_application(invocation, command, master)
 
 
-# ------------------------------------------------------------------------------------------------- what, and where to
-
-
-def _command(module: str | None, file: str | None, words: Sequence[str]) -> list[str]:
-    """The program and its arguments, as ``python -m flott.client.program`` takes them."""
-    if module and file:
-        raise click.UsageError("Name a module or a file, not both.")
-    if module:
-        return ["-m", module, *words]
-    named = [file, *words] if file else list(words)
-    if not named:
-        raise click.UsageError("Name the program to run: a .py file, a folder, an archive, or -m MODULE.")
-    if not Path(named[0]).exists():
-        raise click.UsageError(f"There is no program at {named[0]}.")
-    return named
-
-
 def _properties(flags: Mapping[str, Any]) -> dict[str, str]:
-    """Options given by flags of their own."""
+    """The options of Flott that the flags of this command stand for."""
     keys = {
-        "parallelism": "parallelism.default",
         "savepoint": "execution.state-recovery.path",
         "claim_mode": "execution.state-recovery.claim-mode",
         "name": "pipeline.name",
-        "pyfs": "python.files",
-        "pyreq": "python.requirements",
-        "pyarch": "python.archives",
     }
-    found = {keys[flag]: str(value) for flag, value in flags.items() if flag in keys and value is not None}
+    found = {key: str(flags[flag]) for flag, key in keys.items() if flags[flag] is not None}
     if flags["allow_non_restored"]:
         found["execution.state-recovery.ignore-unclaimed-state"] = "true"
     return found
@@ -161,9 +111,12 @@ def _place(invocation: Invocation, target: str | None) -> tuple[str, str]:
         return SESSION, f"the session at {invocation.client.url}"
     if target is not None:
         return target, f"{target}, with a JobManager of its own"
-    announced = announcement_in(folder_of(configuration))
-    if announced is not None and invocation.is_answered():
-        return SESSION, f"the session at {announced.url}, which runs on this machine (--target local: without it)"
+    here = LocalCluster.of(configuration)
+    # One that runs is meant even if it refuses to answer: who is told so can do something about it.
+    if here.announcement is not None and (here.running is not None or invocation.is_answered()):
+        url = here.announcement.url
+        return SESSION, f"the session at {url}, which runs on this machine (--target local: without it)"
     if master:
         return master, f"{master}, as configured, with a JobManager of its own"
-    return "local", "this machine, with a JobManager of its own (no session runs; `flott cluster start` starts one)"
+    none = "no session runs" if here.announcement is None else f"the session at {here.announcement.url} has died"
+    return "local", f"this machine, with a JobManager of its own ({none}; `flott cluster start` starts one)"

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 import click
 
-from flott.cli.asynchronous import await_operation, conclude_savepoint
 from flott.cli.command import FlottGroup
-from flott.cli.ending import FORMATS
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id
+from flott.cli.jobs import RUNNING_JOB, job_id
+from flott.cli.savepoint_orders import conclude_savepoint, format_option
+from flott.client.operations import await_operation
 from flott.errors import UnreachableError
 
 _DISPOSE = ("-d", "--dispose")
@@ -43,10 +43,9 @@ def savepoint() -> None:
 
 
 @savepoint.command("create")
-@click.argument("job", type=JOB)
+@click.argument("job", type=RUNNING_JOB)
 @click.argument("directory", required=False)
-@click.option("-type", "--type", "format_type", type=FORMATS, default="CANONICAL",
-              help="CANONICAL stands for itself; NATIVE is quick, and refers to the job's own files.")  # fmt: skip
+@format_option("CANONICAL stands for itself; NATIVE is quick, and refers to the job's own files.")
 @click.option("-detached", "--detached", is_flag=True, help="Do not wait until it is done.")
 @pass_invocation
 def create(invocation: Invocation, job: str, directory: str | None, format_type: str, detached: bool) -> None:
@@ -58,7 +57,8 @@ def create(invocation: Invocation, job: str, directory: str | None, format_type:
     terminal.note(f"Triggering savepoint for job {ident}.")
     order = {"target-directory": directory, "cancel-job": False, "formatType": format_type.upper()}
     trigger = client.post(f"/jobs/{ident}/savepoints", json=order)["request-id"]
-    conclude_savepoint(invocation, ident, trigger, "Successfully trigger manual savepoint" if detached else None)
+    said = "Successfully trigger manual savepoint" if detached else None
+    conclude_savepoint(invocation, ident, trigger, detached=said)
     if not detached:
         terminal.note("You can resume your program from this savepoint with flott run -s PATH.")
 
@@ -78,9 +78,7 @@ def dispose(invocation: Invocation, path: str) -> None:
 
         terminal.note("No JobManager answers: it is deleted from here.")
         dispose_savepoint(path)
-    terminal.line(f"Savepoint '{path}' disposed.")
-    if terminal.json:
-        terminal.document({"savepoint": path})
+    terminal.report(f"Savepoint '{path}' disposed.", {"savepoint": path})
 
 
 @savepoint.command("export")
@@ -95,6 +93,4 @@ def export(invocation: Invocation, path: str, directory: str) -> None:
     from flott.state import export_savepoint
 
     copied = export_savepoint(path, directory)
-    invocation.terminal.line(f"Savepoint exported. Path: {copied}")
-    if invocation.terminal.json:
-        invocation.terminal.document({"savepoint": copied})
+    invocation.terminal.report(f"Savepoint exported. Path: {copied}", {"savepoint": copied})

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 
-from flott.cli.exit_codes import ExitCode
+from flott.cli.environment import handed_on
 from flott.cli.interruption import Interruption
 from flott.cli.invocation import Invocation
 from flott.cli.job_watch import JobWatch
 from flott.cli.options import set_jobmanager
-from flott.common import _settings
+from flott.client.exit_codes import ExitCode
 
 
 def run_on_session(invocation: Invocation, command: Sequence[str], detached: bool) -> int:
@@ -43,6 +40,8 @@ def run_on_session(invocation: Invocation, command: Sequence[str], detached: boo
     if left is not None:
         invocation.terminal.note(f"The job {left.job_id} goes on: `flott cancel {left.job_id}` ends it.")
         code = ExitCode.INTERRUPTED if left.interrupted else ExitCode.OK
+    elif code == ExitCode.INTERRUPTED:
+        invocation.terminal.note("Interrupted.")
     return conclude(invocation, watch, code)
 
 
@@ -53,31 +52,6 @@ def _address(invocation: Invocation) -> dict[str, str]:
     found = Invocation()
     set_jobmanager(found, invocation.client.url)
     return found.properties
-
-
-@contextmanager
-def handed_on(invocation: Invocation, properties: Mapping[str, str]) -> Iterator[None]:
-    """The environment by which a program learns its settings."""
-    made = environment_of(invocation, properties)
-    before = {name: os.environ.get(name) for name in made}
-    os.environ |= made
-    try:
-        yield
-    finally:
-        for name, text in before.items():
-            if text is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = text
-
-
-def environment_of(invocation: Invocation, properties: Mapping[str, str]) -> dict[str, str]:
-    """The variables that hand settings on."""
-    before = json.loads(os.environ.get(_settings.PROPERTIES) or "{}")
-    made = {_settings.PROPERTIES: json.dumps({**before, **properties})}
-    if invocation.config_file is not None:
-        made[_settings.CONF_FILE] = str(Path(invocation.config_file).absolute())
-    return made
 
 
 def conclude(invocation: Invocation, watch: JobWatch, code: int) -> int:

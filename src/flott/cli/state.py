@@ -13,7 +13,7 @@ import click
 
 from flott.cli.command import group
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import job_id
+from flott.cli.jobs import JOB_OR_PATH, job_id
 from flott.cli.terminal import table
 from flott.cli.wording import time_text
 from flott.common._sizes import size_text
@@ -35,7 +35,7 @@ def state() -> None:
 
 
 @state.command("ls")
-@click.argument("place")
+@click.argument("place", type=JOB_OR_PATH)
 @click.option("--count", is_flag=True, help="Count the keys of every state, which reads all of it.")
 @pass_invocation
 def ls(invocation: Invocation, place: str, count: bool) -> None:
@@ -70,7 +70,7 @@ def ls(invocation: Invocation, place: str, count: bool) -> None:
 
 
 @state.command("get")
-@click.argument("place")
+@click.argument("place", type=JOB_OR_PATH)
 @click.argument("operator")
 @click.argument("name", metavar="STATE")
 @click.argument("key")
@@ -83,14 +83,11 @@ def get(invocation: Invocation, place: str, operator: str, name: str, key: str) 
         found = view.get(key, _MISSING)  # a text that looks like a number
     if found is _MISSING:
         raise StateError(f"State {name!r} of operator {operator!r} holds nothing for the key {literal(key)!r}.")
-    if invocation.terminal.json:
-        invocation.terminal.document({"key": plain(literal(key)), "value": plain(found)})
-    else:
-        invocation.terminal.line(repr(found))
+    invocation.terminal.report(repr(found), {"key": plain(literal(key)), "value": plain(found)})
 
 
 @state.command("scan")
-@click.argument("place")
+@click.argument("place", type=JOB_OR_PATH)
 @click.argument("operator")
 @click.argument("name", metavar="STATE")
 @click.option(
@@ -124,8 +121,8 @@ def _entries(view: StateView, prefix: str | None) -> Iterator[tuple[Any, Any]]:
 
 
 @state.command("diff")
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", type=JOB_OR_PATH)
+@click.argument("after", type=JOB_OR_PATH)
 @click.option("--operator", metavar="UID", help="Only the states of this operator.")
 @click.option(
     "-n", "--limit", type=click.IntRange(0), default=0, help="Also show so many changed entries of each state."

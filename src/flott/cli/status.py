@@ -100,7 +100,7 @@ def _write(invocation: Invocation, view: View, interval: float, count: int | Non
             if invocation.terminal.json:
                 invocation.terminal.document_line(document)
             else:
-                invocation.terminal.console.print(drawing)
+                invocation.terminal.draw(drawing)
                 invocation.terminal.line("")
             if over or looks == count:
                 return

@@ -11,17 +11,21 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 Color = Literal["auto", "always", "never"]
 
 #: Where nobody looks (a pipe, a file) a line is never broken.
 _UNBROKEN = 100_000
+#: A cell of a table is at least so wide before the table is given up.
+_BROKEN = 8
 
 
 class Terminal:
@@ -52,15 +56,32 @@ class Terminal:
             self.document(document)
         else:
             for part in drawing:
-                self.console.print(part)
+                self.draw(part)
+
+    def draw(self, drawing: RenderableType) -> None:
+        """Something for people; where nobody looks, without the blanks that fill its lines up."""
+        if self.console.is_terminal:
+            self.console.print(drawing)
+            return
+        with self.console.capture() as captured:
+            self.console.print(drawing)
+        for line in captured.get().removesuffix("\n").split("\n"):
+            _write(line.rstrip())
+
+    def report(self, text: str, document: Any) -> None:
+        """The result as lines that are exactly as they are, however narrow the terminal; or the document."""
+        if self.json:
+            self.document(document)
+        else:
+            self.line(text)
 
     def document(self, document: Any) -> None:
         """The result as JSON."""
-        _write(json.dumps(_finite(document), indent=2, ensure_ascii=False))
+        _write(_json(document, indent=2))
 
     def document_line(self, document: Any) -> None:
         """One of many results, as JSON on a line of its own: for commands that go on."""
-        _write(json.dumps(_finite(document), ensure_ascii=False))
+        _write(_json(document))
 
     def line(self, text: str) -> None:
         """A line of the result, exactly as it is; nothing with ``--json``."""
@@ -85,7 +106,7 @@ class Terminal:
         """Why the command fails: a message, or a document on stderr."""
         if self.json:
             document = {"error": {"kind": kind, "message": message}, "exit-code": exit_code}
-            sys.stderr.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            sys.stderr.write(_json(document, sys.stderr, indent=2) + "\n")
         else:
             self.note(f"flott: {message}", "red")
 
@@ -120,24 +141,69 @@ class Terminal:
         )  # fmt: skip
 
 
-def table(columns: Iterable[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> Table:
-    """A table for people: a head, rows, no frame. Cells are texts or anything Rich draws; ``right``: numbers."""
-    from rich.table import Table
-    from rich.text import Text
+def table(columns: Iterable[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> FittingTable:
+    """A table for people: a head, rows, no frame. ``right``: columns of numbers. Cells may be Rich's texts."""
+    return FittingTable(tuple(columns), tuple(tuple(map(_cell, row)) for row in rows), frozenset(right))
 
-    numbers = set(right)
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in map(_cell, row)))
+
+def pairs(lines: Iterable[tuple[str, object]]) -> Table:
+    """Names and what they stand for, a line each."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in lines:
+        made.add_row(_cell(name), _cell(value))
     return made
 
 
-def _cell(value: object) -> Any:
-    if value is None:
-        return "-"
-    return value if hasattr(value, "__rich_console__") or hasattr(value, "__rich__") else str(value)
+@dataclass(frozen=True)
+class FittingTable:
+    """A table, or, where the terminal is too narrow for that, each of its rows as a block of lines."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Text, ...], ...]
+    right: frozenset[str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        if self.least_width <= options.max_width:
+            yield self._whole()
+            return
+        for index, row in enumerate(self.rows):
+            if index:
+                yield ""
+            yield pairs(zip(self.columns, row, strict=True))
+
+    @property
+    def least_width(self) -> int:
+        """Where it can still be read: a cell may be broken into a few lines, not into letters."""
+        widths = [max((row[index].cell_len for row in self.rows), default=0) for index in range(len(self.columns))]
+        least = [max(len(name), min(width, _BROKEN)) for name, width in zip(self.columns, widths, strict=True)]
+        return sum(least) + 2 * (len(least) - 1)
+
+    def _whole(self) -> Table:
+        from rich.table import Table
+
+        made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for column in self.columns:
+            made.add_column(column, justify="right" if column in self.right else "left", overflow="fold")
+        for row in self.rows:
+            made.add_row(*row)
+        return made
+
+
+def _cell(value: object) -> Text:
+    from rich.text import Text
+
+    return value if isinstance(value, Text) else Text("-" if value is None else str(value))
+
+
+def _json(document: Any, stream: TextIO | None = None, indent: int | None = None) -> str:
+    """A document as it can be written there: a letter that does not fit must not become another one."""
+    encoding = (stream or sys.stdout).encoding or ""
+    plain = not encoding.lower().replace("-", "").startswith("utf")
+    return json.dumps(_finite(document), indent=indent, ensure_ascii=plain)
 
 
 def _finite(value: Any) -> Any:

@@ -20,27 +20,12 @@ from types import CodeType, ModuleType
 
 import flott
 from flott import execution
+from flott.client.exit_codes import exit_code_of
 from flott.common import _options as options
 from flott.common import _settings
-from flott.errors import (
-    ConfigurationError,
-    FlottError,
-    JobCancelledError,
-    JobError,
-    ProgramError,
-    SubmissionError,
-    UnreachableError,
-)
+from flott.errors import FlottError, ProgramError, SubmissionError
 from flott.runtime.dependencies.brought import local_paths
 
-#: What the process's exit code says: the first kind that fits. The same numbers as those of the command line.
-_EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (UnreachableError, 3),
-    (JobCancelledError, 6),
-    (JobError, 5),
-    (ConfigurationError, 2),
-    (KeyboardInterrupt, 130),
-)
 _OUR_FOLDER = str(Path(flott.__file__).parent)
 
 
@@ -144,12 +129,20 @@ def main(arguments: Sequence[str]) -> int:
         return _code_of(leaving)
     except BaseException as error:
         _show(error)
-        return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
-    if not execution.was_asked():
-        sys.stderr.write(
-            f"The program {arguments[0]} ended without running a job: does it call execute() or execute_async()?\n"
-        )
+        return exit_code_of(error)
+    if not execution.was_asked() and execution.PLAN_VARIABLE not in os.environ:  # who wants the plan says it
+        sys.stderr.write(f"{ended_without_job(arguments)}\n")
     return 0
+
+
+def program_of(arguments: Sequence[str]) -> str:
+    """The program in a command line such as ``main`` takes, as somebody would name it."""
+    return " ".join(arguments[:2]) if arguments[0] == "-m" else arguments[0]
+
+
+def ended_without_job(arguments: Sequence[str]) -> str:
+    """What is said of a program that has come to its end and did nothing that Flott has seen."""
+    return f"{program_of(arguments)} ended without running a job: does it call execute() or execute_async()?"
 
 
 def _begin() -> None:
@@ -170,6 +163,8 @@ def _show(error: BaseException) -> None:
     """As Python would, without the lines that are ours. What Flott has to say needs no causes."""
     if isinstance(error, KeyboardInterrupt):
         return
+    if isinstance(error, ImportError) and "no known parent package" in str(error):
+        error.add_note("Modules of a package can import each other relatively if it runs as one: -m package.module.")
     if isinstance(error, FlottError) and not isinstance(error, ProgramError):
         sys.stderr.write(f"{error}\n")
         return

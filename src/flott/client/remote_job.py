@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from flott.client.operations import await_operation
+from flott.client.pauses import Pauses
 from flott.client.rest_client import RestClient
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common._watermark_report import WatermarkReport
@@ -21,15 +23,11 @@ from flott.common.job_id import JobID
 from flott.common.job_status import JobStatus
 from flott.datastream.connectors.base import DriverSink
 from flott.errors import (
-    ClusterError,
-    ConfigurationError,
     FlottError,
     JobCancelledError,
     JobEndedError,
     JobFailedError,
-    JobNotFoundError,
     ProgramError,
-    SavepointError,
     UnreachableError,
 )
 from flott.runtime.clock import Clock, SystemClock
@@ -39,17 +37,9 @@ log = logging.getLogger("flott.client")
 
 R = TypeVar("R")
 
-#: Between two questions: short at first, longer for a job that takes long.
-_FIRST_DELAY_MS = 50
-_LONGEST_DELAY_MS = 1000
 #: So long a job is waited for while nobody knows of it; a JobManager that takes over has to start Spark first.
 _PATIENCE_MS = 5 * 60_000
-
-#: What a failed operation says it was, and what is raised here for it.
-_FAILURES: dict[str, type[FlottError]] = {
-    error.__name__: error
-    for error in (ClusterError, ConfigurationError, JobEndedError, JobNotFoundError, SavepointError)
-}
+_RETRY_DELAY_MS = 1000
 
 
 @dataclass(frozen=True)
@@ -178,23 +168,13 @@ class RemoteJob(JobClient):
             try:
                 send = getattr(self._client, method)
                 ident = send(self._path(trigger), json=request, **query)["request-id"]
-                future.set_result(outcome(self._outcome(self._path(f"{status}/{ident}"))))
+                ended = await_operation(self._client, self._path(f"{status}/{ident}"), self._clock)
+                future.set_result(outcome(ended))
             except BaseException as error:
                 future.set_exception(error)
 
         threading.Thread(target=wait, name=f"flott-{self._job_id[:8]}{trigger}", daemon=True).start()
         return future
-
-    def _outcome(self, path: str) -> Mapping[str, Any]:
-        delays = _Delays(self._clock)
-        while (answer := self._client.get(path))["status"]["id"] != "COMPLETED":
-            delays.wait()
-        operation: Mapping[str, Any] = answer["operation"]
-        if (cause := operation.get("failure-cause")) is not None:
-            name = str(cause["class"]).rpartition(".")[2]
-            message = str(cause["stack-trace"]).removeprefix(f"{cause['class']}: ")
-            raise _FAILURES.get(name, ClusterError)(message)
-        return operation
 
     def _watch(self) -> None:
         """From now on somebody waits for the end."""
@@ -206,11 +186,11 @@ class RemoteJob(JobClient):
 
     def _follow(self) -> None:
         try:
-            delays = _Delays(self._clock)
+            pauses = Pauses(self._clock)
             while (found := self._patiently(lambda: self._client.get(self._path("/flott/result"))))["status"] is None:
                 if self._patiently(self._take_results):
-                    delays.start_again()
-                delays.wait()
+                    pauses.start_again()
+                pauses.wait()
             while self._patiently(self._take_results):  # what came in the last moment
                 pass
             self._result.set_result(self._result_of(found))
@@ -227,7 +207,7 @@ class RemoteJob(JobClient):
                 if (self._clock.monotonic() - began) * 1000 >= _PATIENCE_MS:
                     raise
                 log.warning("The job %s is waited for, but: %s", self._job_id, error)
-                self._clock.wait(threading.Event(), _LONGEST_DELAY_MS)
+                self._clock.wait(threading.Event(), _RETRY_DELAY_MS)
 
     def _take_results(self) -> bool:
         """Hand what has arrived to the program's sinks; whether there was something."""
@@ -266,21 +246,6 @@ class RemoteJob(JobClient):
             pickle.loads(base64.b64decode(ledger)) if ledger else (),
             found["metrics"],
         )
-
-
-class _Delays:
-    """Pauses that grow."""
-
-    def __init__(self, clock: Clock):
-        self._clock = clock
-        self._next_ms = _FIRST_DELAY_MS
-
-    def start_again(self) -> None:
-        self._next_ms = _FIRST_DELAY_MS
-
-    def wait(self) -> None:
-        self._clock.wait(threading.Event(), self._next_ms)
-        self._next_ms = min(_LONGEST_DELAY_MS, self._next_ms * 3 // 2)
 
 
 def _answered(question: Callable[[], R]) -> CompletableFuture[R]:

@@ -6,12 +6,12 @@ where one of them is set; ``cluster.json`` of the cluster; Flink's usual place, 
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import httpx
@@ -24,12 +24,14 @@ from flott.errors import (
     FlottError,
     JobEndedError,
     JobNotFoundError,
+    StorageFullError,
     SubmissionError,
     UnreachableError,
 )
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.cluster.announcement import announcement_in
 from flott.runtime.cluster.folders import folder_of
+from flott.runtime.cluster.token import token_of
 
 if TYPE_CHECKING:
     from flott.runtime.cluster.leadership.election import Election
@@ -44,9 +46,28 @@ FormPart = tuple[str, str, bytes | IO[bytes]]
 #: What went wrong before the request was sent, so that any request may be sent again.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
+#: What it looks like when somebody is there and does not understand the question.
+_HUNG_UP = (httpx.RemoteProtocolError, httpx.ReadError)
+
+_STRANGER = "that is no JobManager, or one of another version. Check rest.address and rest.port."
+
+
+class Answer(dict[str, Any]):
+    """An object in an answer. Whoever looks for a field that a JobManager would have sent is told that it is none."""
+
+    def __init__(self, fields: Iterable[tuple[str, Any]], origin: str):
+        super().__init__(fields)
+        self._origin = origin
+
+    def __missing__(self, field: str) -> Any:
+        raise ClusterError(f"{self._origin} without {field!r}: {_STRANGER}")
+
 
 class RestClient:
-    """Asks one cluster. Threads may share it; close it, or use it in a ``with`` statement."""
+    """Asks one cluster. Threads may share it; close it, or use it in a ``with`` statement.
+
+    ``first_patience_ms``: how long a JobManager is waited for that has never answered.
+    """
 
     def __init__(
         self,
@@ -54,8 +75,10 @@ class RestClient:
         *,
         transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
+        first_patience_ms: int = FIRST_PATIENCE_MS,
     ):
         self._configuration = configuration
+        self._first_patience_ms = first_patience_ms
         self._clock: Clock = clock or SystemClock()
         self._answered = False
         self._url: str | None = None
@@ -64,13 +87,14 @@ class RestClient:
             configuration.get(options.REST_ANSWER_TIMEOUT) / 1000,
             connect=configuration.get(options.REST_CONNECTION_TIMEOUT) / 1000,
         )
-        uses_tls = configuration.get(options.REST_TLS)
+        uses_tls = configuration.get(options.REST_TLS) and transport is None
+        # Who does not use TLS trusts nobody: to read all the authorities of the world would take the longest of all.
         # trust_env: a proxy of this machine is not meant for a cluster's own addresses.
         self._http = httpx.Client(
             transport=transport,
             timeout=timeout,
             headers=_headers(configuration),
-            verify=_tls_context(configuration) if uses_tls and transport is None else True,
+            verify=_tls_context(configuration) if uses_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             trust_env=False,
         )
 
@@ -90,10 +114,6 @@ class RestClient:
     def post(self, path: str, json: Any = None, **query: Any) -> Any:
         """Order something."""
         return self._json("POST", path, query, json=json)
-
-    def put(self, path: str, json: Any = None, **query: Any) -> Any:
-        """Change something."""
-        return self._json("PUT", path, query, json=json)
 
     def patch(self, path: str, json: Any = None, **query: Any) -> Any:
         """Change something, in Flink's case: cancel a job."""
@@ -131,7 +151,7 @@ class RestClient:
         with self._translated(request.method, path):
             response = self._http.send(request, stream=True)
         try:
-            if response.status_code >= 400:
+            if response.status_code >= 300:
                 response.read()
                 raise _refusal(response, path)
             yield self._pieces(response, path)
@@ -154,16 +174,16 @@ class RestClient:
 
     def _json(self, method: str, path: str, query: Mapping[str, Any], **content: Any) -> Any:
         response = self._answer(method, path, query, **content)
+        origin = f"{self.url} answered {method} {path}"
         if not response.content:
-            return {}
+            return Answer((), origin)
         try:
-            return response.json()
+            found = json.loads(response.content, object_pairs_hook=lambda fields: Answer(fields, origin))
         except ValueError:
-            shown = response.text[:80]
-            raise ClusterError(
-                f"{self.url} does not speak Flink's REST API: {method} {path} was answered with {shown!r}. Check"
-                " rest.address and rest.port."
-            ) from None
+            found = None
+        if isinstance(found, Answer) or (isinstance(found, list) and all(isinstance(item, Answer) for item in found)):
+            return found
+        raise ClusterError(f"{origin} with {response.text[:80]!r}: {_STRANGER}")
 
     def _answer(self, method: str, path: str, query: Mapping[str, Any], **content: Any) -> httpx.Response:
         """Ask until there is an answer, or patience is at its end."""
@@ -182,7 +202,7 @@ class RestClient:
                 self._url = None  # it may come back elsewhere
                 self._clock.wait(threading.Event(), _RETRY_DELAY_MS)
         self._answered = True
-        if response.status_code >= 400 or _is_error(response):
+        if response.status_code >= 300 or _is_error(response):
             raise _refusal(response, path)
         return response
 
@@ -204,7 +224,7 @@ class RestClient:
     def _patience_ms(self) -> int:
         if self._answered or _is_highly_available(self._configuration):
             return self._configuration.get(options.REST_AWAIT_LEADER)
-        return FIRST_PATIENCE_MS
+        return self._first_patience_ms
 
     @contextmanager
     def _translated(self, method: str, path: str) -> Iterator[None]:
@@ -224,14 +244,20 @@ class RestClient:
                 f"The JobManager at {self.url} could not be asked by TLS: {error}. See security.ssl.rest.enabled and"
                 " flott.rest.ssl.ca, and flott.rest.ssl.certificate for mutual TLS."
             )
+        why = str(error).rstrip(".")
         announced = announcement_in(folder_of(self._configuration))
         if announced is not None and announced.url.rstrip("/") == self.url:
             return (
-                f"The JobManager of this cluster (process {announced.pid}) does not answer at {self.url}: {error}. If"
+                f"The JobManager of this cluster (process {announced.pid}) does not answer at {self.url}: {why}. If"
                 " it was killed, `flott cluster start` starts another one, which goes on with its jobs."
             )
+        if isinstance(error, _HUNG_UP) and not self._answered and self.url.startswith("http:"):
+            return (
+                f"What answers at {self.url} speaks no HTTP: {why}. If it speaks TLS, name it as https://HOST:PORT or"
+                " set security.ssl.rest.enabled; if it is no JobManager, check rest.address and rest.port."
+            )
         return (
-            f"No JobManager answers at {self.url}: {error}. `flott cluster start` starts one on this machine;"
+            f"No JobManager answers at {self.url}: {why}. `flott cluster start` starts one on this machine;"
             " rest.address and rest.port say where another one is."
         )
 
@@ -274,12 +300,7 @@ def _is_highly_available(configuration: Configuration) -> bool:
 
 
 def _headers(configuration: Configuration) -> dict[str, str]:
-    token = configuration.get(options.REST_TOKEN)
-    if not token and (file := configuration.get(options.REST_TOKEN_FILE)):
-        try:
-            token = Path(file).expanduser().read_text().strip()
-        except OSError as error:
-            raise ConfigurationError(f"The token in flott.rest.token-file cannot be read: {error}.") from error
+    token = token_of(configuration)
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
@@ -324,10 +345,17 @@ def _message_of(response: httpx.Response) -> str:
 
 
 def _refusal(response: httpx.Response, path: str) -> FlottError:
-    status = response.status_code
-    message = _message_of(response) or f"{response.request.method} {path} was answered with {status}."
-    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        return ClusterError(f"{message} Set flott.rest.token or flott.rest.token-file to the cluster's token.")
+    status, request = response.status_code, response.request
+    message = _message_of(response)
+    if status == httpx.codes.UNAUTHORIZED:
+        shown = "another one" if "authorization" in request.headers else "none"
+        return ClusterError(
+            f"{_origin_of(request.url)} asks for the cluster's token and was shown {shown}: set flott.rest.token or"
+            " flott.rest.token-file."
+        )
+    if not message:
+        phrase = f"{status} {response.reason_phrase}".rstrip()
+        return ClusterError(f"{_origin_of(request.url)} answered {request.method} {path} with {phrase}: {_STRANGER}")
     if status == httpx.codes.NOT_FOUND:
         job = re.match(r"/jobs/([0-9a-f]{32})\b", path)
         if job is not None and job[1] in message:
@@ -336,7 +364,13 @@ def _refusal(response: httpx.Response, path: str) -> FlottError:
         return JobEndedError(message)
     if path == "/jobs" and status in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE):
         return SubmissionError(message)
+    if status == httpx.codes.INSUFFICIENT_STORAGE:
+        return StorageFullError(message)
     return ClusterError(message)
+
+
+def _origin_of(url: httpx.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode()}"
 
 
 def _query_text(value: Any) -> str:

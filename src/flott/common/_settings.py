@@ -126,12 +126,16 @@ def parse(text: str, path: Path) -> list[Entry]:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"{path} is no YAML: {error}") from error
+        shown = str(error).replace('in "<unicode string>", line', "in line")
+        raise ConfigurationError(f"{path} is no YAML: {shown}") from error
     if root is None:
         return []
     if not isinstance(root, yaml.MappingNode):
         raise ConfigurationError(f"{path} holds no options: expected lines such as rest.port: 8081.")
-    entries = list(_walk(root, (), path))
+    try:
+        entries = list(_walk(root, (), path))
+    except RecursionError:
+        raise ConfigurationError(f"{path} has a value that holds itself: write it without & and *.") from None
     first: dict[str, Entry] = {}
     for entry in entries:
         other = first.setdefault(_canonical(entry.key), entry)

@@ -1,4 +1,4 @@
-"""Who may ask what: tokens, foreign web pages, and where a JobManager may listen. Decisions, apart from a token's file.
+"""Who may ask what: tokens, foreign web pages, and where a JobManager may listen.
 
 A JobManager runs what it is given, so whoever may send it orders may do all its user may. Three doors are watched: the
 network (a token or client certificates beyond loopback), the user's browser (pages of others must not order anything),
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -19,6 +18,7 @@ from flott.common import _cluster_options as options
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.rest.refusal import Refusal
+from flott.runtime.cluster.token import token_of
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,6 @@ class Access:
             foreign = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
         if foreign:
             raise Refusal(403, "Orders are not taken from pages of another origin unless they show a token.")
-
-
-def token_of(configuration: Configuration) -> str | None:
-    """The token that requests must carry, if there is one."""
-    token = configuration.get(options.REST_TOKEN)
-    file = configuration.get(options.REST_TOKEN_FILE)
-    if token is None and file is not None:
-        try:
-            token = Path(file).expanduser().read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"The token in flott.rest.token-file cannot be read: {error}.") from error
-    if token is not None and not token.strip():
-        raise ConfigurationError("The token of flott.rest.token or flott.rest.token-file is empty: everybody knows it.")
-    return token
 
 
 def check_exposure(configuration: Configuration) -> None:

@@ -98,5 +98,5 @@ def test_a_detached_application_that_fails_at_once_is_told(cli: Cli, monkeypatch
     monkeypatch.setenv("FAKE_APPLICATION", "7")
     ran = cli("run", "-d", "-t", "local", "prog.py")
     assert ran.code == 1
-    assert "The application ended with exit code 7:" in ran.err
+    assert "The application ended with exit code 7. The end of " in ran.err
     assert "The program has a mistake in line 3." in ran.err

@@ -137,9 +137,9 @@ def test_a_session_matters_if_one_is_meant() -> None:
     def silent() -> object:
         raise UnreachableError("No JobManager answers.")
 
-    assert diagnosis.session(dict, "http://x:1", named=True) == Diagnosis("session", OK, "http://x:1 answers")
-    assert diagnosis.session(silent, "http://x:1", named=False).verdict is OK
-    assert diagnosis.session(silent, "http://x:1", named=True).verdict is WRONG
+    assert diagnosis.session(lambda: "http://x:1", named=True) == Diagnosis("session", OK, "http://x:1 answers")
+    assert diagnosis.session(silent, named=False).verdict is OK
+    assert diagnosis.session(silent, named=True).verdict is WRONG
 
 
 def test_a_job_on_spark_that_fails_is_shown_with_its_last_lines() -> None:
@@ -171,3 +171,17 @@ def test_a_wrong_environment_does_not_keep_the_doctor_from_looking(cli: Cli, mon
     ran = cli("doctor", "--json")
     assert (ran.code, ran.document["verdict"]) == (1, "wrong")
     assert len(ran.document["findings"]) > 8
+
+
+def test_a_token_that_cannot_be_sent_does_not_keep_the_doctor_from_looking(cli: Cli) -> None:
+    ran = cli("doctor", "--json", "-D", "flott.rest.token=two words", "-D", "rest.port=1")
+    found = {finding["check"]: finding for finding in ran.document["findings"]}
+    assert (ran.code, found["session"]["verdict"]) == (1, "wrong")
+    assert "one line of ASCII" in found["session"]["found"]
+
+
+def test_another_server_where_the_session_should_be_is_found(cli: Cli, jobmanager: FakeJobManager) -> None:
+    jobmanager.answers["GET /overview"] = {"hello": 1}
+    session = cli("doctor", "--json", "-m", jobmanager.address).document["findings"][-1]
+    assert (session["check"], session["verdict"]) == ("session", "wrong")
+    assert "that is no JobManager" in session["found"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,10 +16,11 @@ import pytest
 import flott as package
 from flott import errors
 from flott.cli.commands import COMMANDS
-from flott.cli.exit_codes import ExitCode, exit_code_of
 from flott.cli.invocation import Invocation
+from flott.cli.jobs import JobType
 from flott.cli.options import GlobalOption, set_jobmanager
 from flott.cli.root import flott
+from flott.client.exit_codes import ExitCode, exit_code_of
 from tests.unit.cli.conftest import Ran
 from tests.unit.cli.fake_jobmanager import JOB, OTHER_JOB, FakeJobManager
 
@@ -105,6 +107,49 @@ def test_with_json_an_error_is_a_document_on_stderr(cli: Cli) -> None:
         assert (json.loads(ran.err)["error"]["kind"], json.loads(ran.err)["exit-code"]) == (kind, code)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "list --json --nonsense",
+        "list --nonsense --json",
+        "lst --json",
+        "--nonsense list --json",
+        "cluster strat --json",
+        "rescale --json a many",
+        "run --json -p 0 x.py",
+        "-m nowhere list --json",
+    ],
+)
+def test_what_is_wrong_with_a_command_line_is_a_document_wherever_json_stands_in_it(cli: Cli, line: str) -> None:
+    ran = cli(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert json.loads(ran.err)["error"]["kind"] == "UsageError"
+
+
+def test_a_json_that_is_the_programs_is_not_ours(cli: Cli) -> None:
+    assert cli("run", "nowhere.py", "--json").err.endswith("There is no program at nowhere.py.\n")
+
+
+def test_an_interrupt_is_told_in_a_word_or_as_a_document(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Invocation) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Invocation, "settings", property(interrupted))
+    ran = cli("config")
+    assert (ran.code, ran.out, ran.err.strip()) == (130, "", "Interrupted.")
+    assert json.loads(cli("--json", "config").err) == {
+        "error": {"kind": "Interrupted", "message": "Interrupted."}, "exit-code": 130,
+    }  # fmt: skip
+
+
+def test_what_the_system_refuses_is_told_as_it_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Invocation) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Invocation, "settings", property(full))
+    assert cli("config") == Ran(1, "", "flott: [Errno 28] No space left on device\n")
+
+
 def test_a_misspelt_command_is_answered_with_the_nearest_one(cli: Cli) -> None:
     ran = cli("confg")
     assert ran.code == 2
@@ -136,6 +181,55 @@ def test_a_reader_that_has_gone_ends_the_command_quietly(home: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b""
     assert process.wait() == 141
+
+
+MAIN = "import flott.cli as c; c.main()"
+
+
+def test_an_interrupt_while_the_command_line_is_loaded_is_no_traceback() -> None:
+    program = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "flott.cli.root":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+{MAIN}
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
+def test_a_reader_of_errors_that_has_gone_does_not_change_the_exit_code(home: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "-D", "nonsense=1", "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    process.stderr.close()
+    assert process.stdout is not None
+    assert process.stdout.read() == b""
+    assert process.wait() == 2
+
+
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), ("<&-", 0)])
+def test_streams_that_are_closed_are_not_written_to(home: Path, closed: str, code: int) -> None:
+    script = f'exec "$0" -c "$1" config rest.port {closed}'
+    ran = subprocess.run(["sh", "-c", script, sys.executable, MAIN], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (code, "")
+
+
+def test_a_name_that_does_not_fit_the_terminals_encoding_is_written_as_well_as_can_be(home: Path) -> None:
+    arguments = [sys.executable, "-c", MAIN, "-D", "pipeline.name=gr\u00f6\u00dfe \u6570 \U0001f600", "config"]
+    ran = subprocess.run(
+        [*arguments, "--changed"], capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"gr??e ? ?" in ran.stdout
+    as_json = subprocess.run(
+        [*arguments, "--changed", "--json"], capture_output=True, check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert json.loads(as_json.stdout)[0]["value"] == "gr\u00f6\u00dfe \u6570 \U0001f600"
 
 
 # ---- options of every command ----------------------------------------------------------------------------------------
@@ -226,6 +320,28 @@ def test_job_ids_complete_from_the_cluster(jobmanager: FakeJobManager) -> None:
     assert complete("-m", jobmanager.address, "cancel", "ab") == [OTHER_JOB]
     assert complete("-m", jobmanager.address, "cancel", "a") == [JOB, OTHER_JOB]
     assert complete("-m", "localhost:1", "cancel", "a") == []
+
+
+def test_what_completes_is_what_can_stand_there(jobmanager: FakeJobManager) -> None:
+    jobmanager.add_job(JOB)
+    jobmanager.add_job(OTHER_JOB, state="FINISHED")
+    at = ("-m", jobmanager.address)
+    assert complete(*at, "cancel", "a") == complete(*at, "rescale", "a") == [JOB], "what has ended cannot be cancelled"
+    assert complete(*at, "status", "a") == [JOB, OTHER_JOB]
+    assert complete(*at, "logs", "j") == ["jobmanager"]
+    for words in (("state", "ls"), ("state", "diff"), ("replay",), ("info",)):
+        assert complete(*at, *words, "a") == [JOB, OTHER_JOB, "a"], "a job, or a file that the shell completes"
+
+
+def test_completing_does_not_wait_for_a_jobmanager(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(self: object, stop: object, delay_ms: int) -> bool:
+        raise AssertionError("somebody waits with a finger on a key")
+
+    monkeypatch.setattr("flott.client.rest_client.SystemClock.wait", wait)
+    invocation = Invocation()
+    invocation.properties["rest.port"] = "1"
+    context = click.Context(flott, obj=invocation)
+    assert JobType(words=("jobmanager",)).shell_complete(context, click.Argument(["job"]), "a") == []
 
 
 def test_the_root_has_no_command_that_is_not_listed() -> None:

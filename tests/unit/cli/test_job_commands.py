@@ -230,6 +230,19 @@ def test_state_of_a_job_whose_files_are_elsewhere_is_refused_with_the_place(flot
     assert (result.exit_code, "are in /c, which is not on this machine" in result.stderr) == (1, True)
 
 
+def test_options_may_stand_behind_a_job_whose_plan_is_shown(flott: CommandLine, tmp_path: Path) -> None:
+    for words in ((RUNNING, "--json"), ("--json", RUNNING)):
+        assert len(json.loads(flott("info", *words).stdout)["nodes"]) == 2
+    picture = tmp_path / "plan.svg"
+    assert flott("info", RUNNING, "--svg", picture).exit_code == 0
+    assert picture.exists()
+    refused = flott("info", RUNNING, "--svg", tmp_path / "no" / "plan.svg")
+    assert (refused.exit_code, "report it" in refused.stderr) == (1, False)
+    assert "No such file or directory" in refused.stderr
+    assert "Name a program, or one job" in flott("info", RUNNING, FINISHED).stderr
+    assert "Name a program, or one job" in flott("info").stderr
+
+
 def test_the_plan_of_a_job_is_printed_between_flinks_lines(flott: CommandLine) -> None:
     lines = flott.lines("info", RUNNING)
     assert (lines[0], lines[-1]) == ("----------------------- Execution Plan -----------------------", "-" * 62)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flott.cli.program_arguments import Divided, divide
+from flott.cli.program_arguments import Divided, divide, names_program
 
 OPTIONS = {"-p": True, "-d": False, "--detached": False, "-D": True, "-m": True, "-py": True, "-pym": True,
            "--python": True, "-pyfs": True, "--pyfs": True, "--json": False, "-s": True}  # fmt: skip
@@ -47,3 +47,12 @@ def test_nothing_is_lost_and_nothing_changes_places(line: list[str]) -> None:
 @given(st.lists(st.text(max_size=5), max_size=5))
 def test_whatever_stands_behind_the_program_is_the_programs(arguments: list[str]) -> None:
     assert divide(["-d", "prog.py", *arguments], OPTIONS) == Divided(("-d",), ("prog.py", *arguments))
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [("-m shop", True), ("-d -py x.py", True), ("--python=x.py -d", True), ("-pym shop -p 4", True),
+     ("-m localhost:1", False), ("-p 4", False), ("-m", False), ("", False)],
+)  # fmt: skip
+def test_options_may_name_the_program(line: str, named: bool) -> None:
+    assert names_program(line.split()) is named

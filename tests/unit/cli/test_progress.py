@@ -34,9 +34,9 @@ def test_what_is_not_known_is_not_said() -> None:
 
 
 def test_restarts_and_what_a_job_waits_for_are_said() -> None:
-    detail = {**DETAIL, "restarts": 2, "waiting-for": "3 more slots"}
+    detail = {**DETAIL, "restarts": 2, "waiting-for": "The only slot is busy."}
     line = progress_of(detail, CHECKPOINTS, metrics(currentLowWatermark=END_OF_INPUT)).line()
-    assert "waits for 3 more slots" in line
+    assert "waits for slots: The only slot is busy." in line
     assert "watermark end of input" in line
     assert line.endswith("2 restarts")
 

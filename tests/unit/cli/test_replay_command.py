@@ -167,5 +167,25 @@ def test_the_plan_of_a_program_is_shown_and_it_runs_no_further(program: Path, tm
 def test_a_program_without_a_job_has_no_plan(tmp_path: Path) -> None:
     (tmp_path / "idle.py").write_text("pass\n")
     (tmp_path / "broken.py").write_text("raise SystemExit(3)\n")
-    assert "without running a job" in without_client("info", tmp_path / "idle.py").stderr
+    idle = without_client("info", tmp_path / "idle.py")
+    assert (idle.exit_code, idle.stderr.count("ended without running a job")) == (1, 1)
     assert "exit code 3" in without_client("info", tmp_path / "broken.py").stderr
+    assert "There is no program at nowhere.py" in without_client("info", "nowhere.py", "--input", "x").stderr
+
+
+def test_the_plan_of_a_module_is_shown_and_its_arguments_are_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import sys\n"
+        "from flott.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection([1]).map(str).name(' '.join(sys.argv[1:])).print()\n"
+        "env.execute('planned')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    for words in (("-m", "shop", "--json", "x"), ("-pym", "shop", "--x"), ("-py", "shop.py", "-x"), ("shop.py", "-p")):
+        result = without_client("--json", "info", "-p", "3", *words)
+        assert result.exit_code == 0, result.output
+        mapped = json.loads(result.stdout)["nodes"][1]
+        assert (mapped["contents"], mapped["parallelism"]) == (" ".join(w for w in words[1:] if "shop" not in w), 3)

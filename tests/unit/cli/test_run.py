@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from flott.cli.run import Target
+from flott.runtime.clock import SystemClock
+from flott.runtime.cluster.announcement import Announcement, announce
 from tests.unit.cli.conftest import Ran
 from tests.unit.cli.fake_jobmanager import JOB, FakeJobManager
 from tests.unit.cli.terminal_process import TerminalProcess, environment
@@ -154,6 +157,40 @@ def test_a_session_that_is_configured_and_does_not_answer_is_an_error(tmp_path: 
     ran = flott(tmp_path, "run", "prog.py", FLOTT_REST_PORT="1")
     assert (ran.code, ran.out) == (3, "")
     assert "No JobManager answers at http://localhost:1" in ran.err
+
+
+def announce_session(tmp_path: Path, url: str, pid: int) -> None:
+    folder = tmp_path / "home" / "clusters" / "default"
+    folder.mkdir(parents=True)
+    announce(folder, Announcement(pid, url, SystemClock().now_ms()))
+
+
+def test_a_session_that_runs_here_and_cannot_be_asked_is_an_error_and_not_passed_over(
+    cli: Callable[..., Ran], tmp_path: Path, program: Path, application: list[tuple[list[str], str]]
+) -> None:
+    announce_session(tmp_path, "http://localhost:1", os.getpid())
+    ran = cli("run", "prog.py")
+    assert (ran.code, application) == (3, [])
+    assert f"(process {os.getpid()}) does not answer at http://localhost:1" in ran.err
+
+
+def test_a_session_that_refuses_to_answer_is_an_error_and_not_passed_over(
+    cli: Callable[..., Ran], tmp_path: Path, session: FakeJobManager, application: list[tuple[list[str], str]]
+) -> None:
+    announce_session(tmp_path, session.url, pid=2**22 + 1)  # of another machine, or container
+    del session.answers["GET /overview"]
+    ran = cli("run", "prog.py")
+    assert (ran.code, application) == (1, [])
+    assert "Nothing is known of /overview" in ran.err
+
+
+def test_a_session_that_has_died_is_not_waited_for(
+    cli: Callable[..., Ran], tmp_path: Path, program: Path, application: list[tuple[list[str], str]]
+) -> None:
+    announce_session(tmp_path, "http://localhost:1", pid=2**22 + 1)
+    ran = cli("run", "prog.py")
+    assert application == [(["prog.py"], "local[*]")]
+    assert "the session at http://localhost:1 has died; `flott cluster start` starts one" in ran.err
 
 
 @pytest.fixture

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 from rich.text import Text
 
-from flott.cli.terminal import Terminal, table
+from flott.cli.terminal import Terminal, pairs, table
 from flott.cli.wording import duration_text
 from flott.common._sizes import size_text
 
@@ -26,6 +30,40 @@ def test_lines_that_are_read_by_programs_are_never_broken(capsys: pytest.Capture
     assert head.split() == ["A", "B"]
     assert first.split() == [long, "1"]
     assert second.split() == ["[red]", "-"]
+
+
+def test_where_nobody_looks_lines_have_no_blanks_at_their_end(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal().show({}, "", table(("A", "B"), [("x", "much longer"), ("y", "z")]), pairs([("a", 1), ("bcd", None)]))
+    assert capsys.readouterr().out == "\nA  B\nx  much longer\ny  z\na    1\nbcd  -\n"
+
+
+def drawn(width: int, *rows: tuple[object, ...]) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as captured:
+        console.print(table(("name", "number"), rows, {"number"}))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_a_table_that_does_not_fit_becomes_blocks_before_its_cells_are_broken_into_letters() -> None:
+    rows = (("a longer name", 1), ("b", None))
+    assert drawn(40, *rows) == ["name           number", "a longer name       1", "b                   -"]
+    assert drawn(17, *rows)[1:3] == ["a longer        1", "name"]
+    blocks = [["name    a", "        longer", "        name", "number  1"], ["name    b", "number  -"]]
+    assert drawn(15, *rows) == [*blocks[0], "", *blocks[1]]
+    assert drawn(10) == []
+
+
+@given(
+    st.integers(12, 60), st.lists(st.tuples(st.text("ab ", max_size=30), st.integers(0, 10**9)), min_size=1, max_size=4)
+)
+def test_no_letter_of_a_table_is_lost_however_narrow_it_is(width: int, rows: list[tuple[str, int]]) -> None:
+    lines = drawn(width, *rows)
+    assert all(len(line) <= width for line in lines)
+    text = "".join(lines)
+    for letter in "ab123456789":
+        wanted = sum(f"{name}{number}".count(letter) for name, number in rows)
+        titles = text.count("name") + text.count("number") if letter in "ab" else 0
+        assert wanted <= text.count(letter) <= wanted + titles
 
 
 def test_notes_go_to_stderr_and_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:

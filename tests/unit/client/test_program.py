@@ -109,6 +109,24 @@ def test_a_traceback_shows_the_programs_lines_and_none_of_ours(tmp_path: Path) -
     assert SOURCES not in done.stderr
 
 
+def test_a_module_that_runs_nothing_is_named_as_it_was_started(tmp_path: Path) -> None:
+    (tmp_path / "idle.py").touch()
+    assert run("-m", "idle", "x", cwd=tmp_path).stderr.startswith("-m idle ended without running a job")
+
+
+@pytest.mark.parametrize("program", ["shop", "shop/__main__.py"])
+def test_a_package_that_is_run_as_a_folder_is_told_how_its_modules_find_each_other(
+    tmp_path: Path, program: str
+) -> None:
+    (tmp_path / "shop").mkdir()
+    for name, text in (("__init__", ""), ("orders", ""), ("__main__", "from . import orders")):
+        (tmp_path / "shop" / f"{name}.py").write_text(text)
+    done = run(program, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("relatively if it runs as one: -m package.module.")
+    assert run("-m", "shop", cwd=tmp_path).returncode == 0
+
+
 def test_a_failed_job_shows_its_card_and_has_its_exit_code(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(
         "from flott.datastream import StreamExecutionEnvironment\n"

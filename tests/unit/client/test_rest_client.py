@@ -126,14 +126,82 @@ def test_refusals_are_raised_with_the_servers_words(
     assert str(caught.value) == f"{message}\nand more"
 
 
-def test_a_missing_token_says_what_to_set() -> None:
-    with pytest.raises(ClusterError, match=r"flott\.rest\.token"):
-        client_of(answers(401, {"errors": ["A token is needed."]})).get("/jobs")
+def test_a_token_that_is_missing_or_wrong_says_what_to_set() -> None:
+    handler = answers(401, {"errors": ["A token is needed."]})
+    with pytest.raises(ClusterError, match=r"was shown none: set flott\.rest\.token"):
+        client_of(handler).get("/jobs")
+    with pytest.raises(ClusterError, match=r"was shown another one: set flott\.rest\.token"):
+        client_of(handler, flott_rest_token="old").get("/jobs")
 
 
-def test_something_else_at_the_port_is_told_apart() -> None:
-    with pytest.raises(ClusterError, match="does not speak Flink's REST API"):
-        client_of(lambda request: httpx.Response(200, text="<html>hello</html>")).get("/jobs")
+def test_what_is_forbidden_for_another_reason_is_not_blamed_on_the_token() -> None:
+    with pytest.raises(ClusterError) as caught:
+        client_of(answers(403, {"errors": ["It takes no programs."]})).post("/jars/upload")
+    assert str(caught.value) == "It takes no programs."
+
+
+@pytest.mark.parametrize("token", ["two words", "zwölf", "two\nlines"])
+def test_a_token_that_no_request_can_carry_is_refused_before_one_is_sent(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="one line of ASCII"):
+        client_of(answers(200, {}), flott_rest_token=token)
+
+
+def test_a_token_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match="token-file cannot be read"):
+        client_of(answers(200, {}), flott_rest_token__file=str(tmp_path / "token"))
+
+
+STRANGERS = {
+    "a page": httpx.Response(200, text="<html>hello</html>"),
+    "bytes": httpx.Response(200, content=b"\xff\xfe"),
+    "a text": httpx.Response(200, json="hello"),
+    "nothing": httpx.Response(200, json=None),
+    "numbers": httpx.Response(200, json=[1, 2]),
+    "another object": httpx.Response(200, json={"hello": 1}),
+    "an empty answer": httpx.Response(200),
+    "a deep object": httpx.Response(200, json={"jobs": {"jobs": {}}}),
+    "a login page": httpx.Response(302, headers={"Location": "/login"}),
+    "not found": httpx.Response(404, text="Not Found"),
+    "a proxy": httpx.Response(502, text="<html>Bad Gateway</html>"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_something_else_at_the_port_is_told_apart(kind: str) -> None:
+    with pytest.raises(ClusterError, match=r"http://localhost:8081 answered GET /jobs .* that is no JobManager"):
+        client_of(lambda request: STRANGERS[kind]).get("/jobs")["jobs"]["overview"]
+
+
+@pytest.mark.parametrize("error", [httpx.ReadError, httpx.RemoteProtocolError])
+def test_who_hangs_up_at_once_may_speak_tls_or_be_no_jobmanager_at_all(error: type[httpx.TransportError]) -> None:
+    def hang_up(request: httpx.Request) -> httpx.Response:
+        raise error("Server disconnected.", request=request)
+
+    with pytest.raises(UnreachableError, match=r"speaks no HTTP: Server disconnected\. If it speaks TLS, name it as"):
+        client_of(hang_up).get("/jobs")
+
+
+def test_a_jobmanager_that_answered_before_is_not_taken_for_a_stranger_when_it_hangs_up() -> None:
+    replies = [httpx.Response(200, json={})]
+
+    def answer_once(request: httpx.Request) -> httpx.Response:
+        if not replies:
+            raise httpx.ReadError("Connection reset by peer", request=request)
+        return replies.pop()
+
+    client = client_of(answer_once)
+    client.get("/overview")
+    with pytest.raises(UnreachableError, match="No JobManager answers at"):
+        client.get("/overview")
+
+
+def test_who_is_in_a_hurry_is_answered_at_once() -> None:
+    clock = PatientClock()
+    transport = httpx.MockTransport(refused(99, answers(200, {})))
+    with pytest.raises(UnreachableError):
+        RestClient(Configuration(), transport=transport, clock=clock, first_patience_ms=0).get("/overview")
+    assert clock.waited_ms == 0
 
 
 def test_a_cluster_that_never_answered_is_given_a_second_not_a_minute() -> None:

@@ -266,3 +266,14 @@ def test_options_of_flink_without_effect_are_no_mistakes() -> None:
 def test_a_misspelt_option_is_refused_even_where_flink_has_options_flott_does_without(key: str) -> None:
     with pytest.raises(ConfigurationError, match="did you mean"):
         options.check(key, "true")
+
+
+@pytest.mark.parametrize("text", ["a: &x [*x]", "a: &x {b: *x}", "rest: &x\n  port: [1, *x]"])
+def test_a_value_that_holds_itself_is_refused(tmp_path: Path, text: str) -> None:
+    assert refusal(tmp_path, text) == "flott.yaml has a value that holds itself: write it without & and *."
+
+
+def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "rest:\n\tport: 1")
+    assert said.startswith("flott.yaml is no YAML: ")
+    assert "in line 2, column 1" in said

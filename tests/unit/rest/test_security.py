@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.rest.app import all_endpoints
-from flott.rest.security import check_exposure, is_loopback, token_of
+from flott.rest.security import check_exposure, is_loopback
+from flott.runtime.cluster.token import token_of
 from tests.unit.rest.fake_cluster import RUNNING, FakeCluster
 
 Serve = Callable[..., TestClient]
@@ -46,12 +47,15 @@ def test_the_right_token_opens(serve: Serve, tmp_path: Path) -> None:
         assert client.get("/jobs", headers={"Authorization": "bearer  s3cret"}).status_code == 200
 
 
-def test_a_token_that_cannot_be_read_or_is_empty_is_an_error(tmp_path: Path) -> None:
+def test_a_token_that_cannot_be_read_or_sent_or_is_empty_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     for settings in (
         {"flott.rest.token-file": str(tmp_path / "missing")},
         {"flott.rest.token-file": str(tmp_path / "empty")},
         {"flott.rest.token": " "},
+        {"flott.rest.token": "two words"},
+        {"flott.rest.token": "zwölf"},
+        {"flott.rest.token": "two\nlines"},
     ):
         with pytest.raises(ConfigurationError, match=r"flott\.rest\.token"):
             token_of(Configuration.of(settings))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,8 +12,7 @@ import httpx
 from flott.runtime.cluster.submission import JobSubmission
 from tests.spark.driver_process import MARK
 from tests.unit.runtime.cluster.jobs import wait_for
-
-ROOT = Path(__file__).parents[3]
+from tests.unit.server.jobmanager_process import announced_url, command
 
 
 class Standby:
@@ -26,30 +22,17 @@ class Standby:
         self.folder = folder
         self.mark = uuid4().hex
         folder.mkdir(parents=True)
-        properties = {
-            "flott.cluster.dir": str(folder),
-            "execution.target": "in-process",
-            "rest.port": "0",
+        elected = {
             "high-availability.type": "filesystem",
             "high-availability.storageDir": str(shared),
             "flott.ha.lease-timeout": "1s",
             "flott.ha.lease-renewal": "100ms",
-            "flott.storage.sync": "false",
-            **settings,
         }
-        environment = {**os.environ, "FLOTT_PROPERTIES": json.dumps(properties)}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-        environment.update({MARK: self.mark})
+        started = command(folder, **{**elected, **settings})
+        started["env"][MARK] = self.mark
         with open(folder / "out", "wb") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "flott.server"], env=environment, stdout=out, stderr=out, start_new_session=True
-            )
-        self.url = str(wait_for(self._announced)["url"])
-
-    def _announced(self) -> dict | None:
-        assert self.process.poll() is None, (self.folder / "out").read_text()
-        file = self.folder / "cluster.json"
-        return json.loads(file.read_text()) if file.exists() else None
+            self.process = subprocess.Popen(**started, stdout=out, stderr=out)
+        self.url = str(wait_for(lambda: announced_url(folder, self.process)))
 
     def get(self, path: str) -> httpx.Response:
         return httpx.get(self.url + path, trust_env=False, timeout=5)

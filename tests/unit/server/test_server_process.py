@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,22 +15,7 @@ import httpx
 
 from flott.runtime.cluster.submission import JobSubmission
 from tests.unit.runtime.cluster.jobs import counting, counts, submission_of, wait_for
-
-ROOT = Path(__file__).parents[3]
-
-
-def command(folder: Path, **settings: str) -> dict:
-    """How a JobManager is started."""
-    properties = {
-        "flott.cluster.dir": str(folder),
-        "execution.target": "in-process",
-        "rest.port": "0",
-        "flott.storage.sync": "false",
-        **settings,
-    }
-    environment = {**os.environ, "FLOTT_PROPERTIES": json.dumps(properties)}
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-    return {"args": [sys.executable, "-P", "-m", "flott.server"], "env": environment, "start_new_session": True}
+from tests.unit.server.jobmanager_process import announced_url, command
 
 
 @contextmanager
@@ -41,18 +24,12 @@ def serving(folder: Path, **settings: str) -> Iterator[tuple[subprocess.Popen, s
     (folder / "cluster.json").unlink(missing_ok=True)  # of one that was killed
     process = subprocess.Popen(**command(folder, **settings))
     try:
-        url = wait_for(lambda: _url(folder, process))
+        url = wait_for(lambda: announced_url(folder, process))
         wait_for(lambda: httpx.get(f"{url}/overview", trust_env=False).status_code == 200)
         yield process, url
     finally:
         process.kill()
         process.wait(10)
-
-
-def _url(folder: Path, process: subprocess.Popen) -> str | None:
-    assert process.poll() is None
-    file = folder / "cluster.json"
-    return json.loads(file.read_text())["url"] if file.exists() else None
 
 
 def refused(folder: Path, **settings: str) -> str:

@@ -1,4 +1,4 @@
-"""What the exit code of a command says. Scripts rely on these numbers: none is ever given another meaning."""
+"""What the exit code of a command or a program says. Scripts rely on these numbers: none is given another meaning."""
 
 from __future__ import annotations
 
