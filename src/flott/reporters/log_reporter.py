@@ -44,7 +44,7 @@ def line(job: JobView) -> str:
     if job.restarts:
         parts.append(f"{job.restarts} restarts")
     if job.waiting_for:
-        parts.append(f"waits for {job.waiting_for}")
+        parts.append(f"waits for slots: {job.waiting_for}")
     return " · ".join(parts)
 
 

@@ -19,7 +19,7 @@ from enum import Enum
 
 from flott.common.job_status import JobStatus
 from flott.runtime.cluster.gateway import ClusterGateway
-from flott.runtime.cluster.job_view import JobView, SubtaskView, TaskManagerView, VertexView
+from flott.runtime.cluster.job_view import JobView, SubtaskView, TaskManagerView
 from flott.runtime.cluster.metric_names import metric_scope
 
 
@@ -30,11 +30,20 @@ class Kind(Enum):
     GAUGE = "gauge"
 
 
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """The numbers of one thing at one time: all that have the same labels."""
+
+    scope: tuple[str, ...]  #: of their names: ("jobmanager", "job")
+    labels: Mapping[str, str]
+    numbers: Mapping[str, int | float]
+
+
 @dataclass(frozen=True)
 class MetricSample:
-    """One number at one time."""
+    """One number of a row."""
 
-    scope: tuple[str, ...]  #: of its name: ("jobmanager", "job")
+    scope: tuple[str, ...]
     metric: str
     labels: Mapping[str, str]
     value: int | float
@@ -42,22 +51,29 @@ class MetricSample:
     help: str
 
 
-#: Names of the engine's that only ever grow. Those of users may do anything: a counter has ``dec``.
-_COUNTERS = frozenset(
-    {
-        "numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut", "numLateRecordsDropped", "numLateRecords",
-        "numRestarts", "fullRestarts", "numberOfCompletedCheckpoints", "numberOfFailedCheckpoints",
-        "totalNumberOfCheckpoints", "accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs",
-        "runningTime", "restartingTime",
-    }
-)  # fmt: skip
+CLUSTER = ("jobmanager",)
+JOB = ("jobmanager", "job")
+EXECUTOR = ("taskmanager",)
+TASK = ("taskmanager", "job", "task")
+OPERATOR = ("taskmanager", "job", "task", "operator")
+
+_TRAFFIC = frozenset({"numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut"})
+#: The engine's numbers that only ever grow. Those of users may do anything, whatever their name: a counter has ``dec``.
+_COUNTERS: Mapping[tuple[str, ...], frozenset[str]] = {
+    JOB: frozenset({
+        "numRecordsIn", "numRecordsOut", "numRestarts", "fullRestarts", "numberOfCompletedCheckpoints",
+        "numberOfFailedCheckpoints", "totalNumberOfCheckpoints", "runningTime", "restartingTime",
+    }),
+    TASK: _TRAFFIC | {"accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs"},
+    OPERATOR: frozenset({"numRecordsIn", "numRecordsOut", "numLateRecordsDropped", "numLateRecords"}),
+}  # fmt: skip
 
 _HELP = {
     "numRunningJobs": "Jobs that have not ended.",
     "numRegisteredTaskManagers": "Spark executors.",
     "taskSlotsTotal": "Tasks that can run at the same time.",
     "taskSlotsAvailable": "Those that could be run besides the ones at work.",
-    "numRestarts": "Restarts of the job since its process began.",
+    "numRestarts": "Restarts of the job, those by which its process began anew among them.",
     "fullRestarts": "The same as numRestarts: a restart is always of the whole job.",
     "uptime": "Milliseconds since the job has been running without interruption; -1 when it has ended.",
     "downtime": "Milliseconds since the job failed, while it recovers; 0 while it runs.",
@@ -107,18 +123,36 @@ _HELP = {
 }
 
 
-def samples_of(gateway: ClusterGateway) -> list[MetricSample]:
+def rows_of(gateway: ClusterGateway) -> list[MetricRow]:
     """All there is."""
     jobs, task_managers = gateway.jobs(), gateway.task_managers()
-    samples = list(cluster_samples(jobs, task_managers))
-    for task_manager in task_managers:
-        samples += task_manager_samples(task_manager)
+    rows = [cluster_row(jobs, task_managers)]
+    rows += map(task_manager_row, task_managers)
     for job in jobs:
-        samples += job_samples(job)
-    return samples
+        rows += job_rows(job)
+    return rows
 
 
-def cluster_samples(jobs: Sequence[JobView], task_managers: Sequence[TaskManagerView]) -> Iterator[MetricSample]:
+def samples_of(gateway: ClusterGateway) -> list[MetricSample]:
+    """All there is, number by number."""
+    return [
+        MetricSample(row.scope, metric, row.labels, value, kind_of(row.scope, metric), help_of(metric))
+        for row in rows_of(gateway)
+        for metric, value in row.numbers.items()
+    ]
+
+
+def kind_of(scope: tuple[str, ...], metric: str) -> Kind:
+    """What may become of a metric."""
+    return Kind.COUNTER if metric in _COUNTERS.get(scope, ()) else Kind.GAUGE
+
+
+def help_of(metric: str) -> str:
+    """What a metric is, for people."""
+    return _HELP.get(metric) or f"{_text(metric)}, of the program or of Spark."
+
+
+def cluster_row(jobs: Sequence[JobView], task_managers: Sequence[TaskManagerView]) -> MetricRow:
     """Of the JobManager as a whole."""
     numbers = {
         "numRunningJobs": sum(not job.status.is_terminal_state() for job in jobs),
@@ -126,41 +160,41 @@ def cluster_samples(jobs: Sequence[JobView], task_managers: Sequence[TaskManager
         "taskSlotsTotal": sum(each.slots for each in task_managers),
         "taskSlotsAvailable": sum(each.free_slots for each in task_managers),
     }
-    return _samples(("jobmanager",), numbers, {})
+    return MetricRow(CLUSTER, {}, numbers)
 
 
-def task_manager_samples(view: TaskManagerView) -> Iterator[MetricSample]:
+def task_manager_row(view: TaskManagerView) -> MetricRow:
     """Of an executor."""
-    return _samples(("taskmanager",), view.metrics, {"host": _text(view.host), "tm_id": _text(view.id)})
+    return MetricRow(EXECUTOR, {"host": _text(view.host), "tm_id": _text(view.id)}, view.metrics)
 
 
-def job_samples(job: JobView) -> Iterator[MetricSample]:
+def job_rows(job: JobView) -> Iterator[MetricRow]:
     """Of a job, its subtasks and their operators; of one that has ended none."""
     if job.status.is_terminal_state() or job.status is JobStatus.INITIALIZING:
         return
     labels = {"job_id": job.job_id, "job_name": _text(job.name)}
-    yield from _samples(("jobmanager", "job"), job.metrics, labels)
+    yield MetricRow(JOB, labels, job.metrics)
     for vertex in job.vertices:
+        operators = [
+            (op.metric_scope or metric_scope(op.name), {"operator_id": op.id, "operator_name": _text(op.name)})
+            for op in vertex.operators
+        ]
+        of_vertex = {**labels, "task_id": vertex.id, "task_name": _text(vertex.name)}
         for subtask in vertex.subtasks:
-            yield from _subtask_samples(vertex, subtask, labels)
+            own = {**of_vertex, **_subtask_labels(subtask)}
+            yield MetricRow(TASK, own, task_metrics(subtask))
+            for scope, of_operator in operators:
+                if found := subtask.metrics.get(scope):
+                    yield MetricRow(OPERATOR, {**own, **of_operator}, found)
 
 
-def _subtask_samples(vertex: VertexView, subtask: SubtaskView, job: Mapping[str, str]) -> Iterator[MetricSample]:
-    labels = {
-        **job,
+def _subtask_labels(subtask: SubtaskView) -> dict[str, str]:
+    return {
         "host": _text(subtask.host),
         "tm_id": _text(subtask.task_manager),
-        "task_id": vertex.id,
-        "task_name": _text(vertex.name),
         "task_attempt_num": str(subtask.attempt),
         "subtask_index": str(subtask.index),
     }
-    yield from _samples(("taskmanager", "job", "task"), task_metrics(subtask), labels)
-    for operator in vertex.operators:
-        scope = operator.metric_scope or metric_scope(operator.name)
-        if found := subtask.metrics.get(scope):
-            own = {**labels, "operator_id": operator.id, "operator_name": _text(operator.name)}
-            yield from _samples(("taskmanager", "job", "task", "operator"), found, own)
 
 
 def task_metrics(subtask: SubtaskView) -> dict[str, int | float]:
@@ -186,19 +220,9 @@ def task_metrics(subtask: SubtaskView) -> dict[str, int | float]:
     }
 
 
-def _samples(
-    scope: tuple[str, ...], numbers: Mapping[str, int | float], labels: Mapping[str, str]
-) -> Iterator[MetricSample]:
-    for metric, value in numbers.items():
-        kind = Kind.COUNTER if metric in _COUNTERS else Kind.GAUGE
-        yield MetricSample(
-            scope, metric, labels, value, kind, _HELP.get(metric, f"{metric}, of the program or of Spark.")
-        )
-
-
 def _text(text: str) -> str:
     """A name that can be sent: a user may have given one that no encoding knows."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def one_each(samples: Iterable[tuple[str, MetricSample]]) -> dict[str, list[MetricSample]]:

@@ -11,21 +11,20 @@ the last twenty epochs and are looked at twice a second: of a job with more epoc
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flott.errors import ConfigurationError
 from flott.reporters.metric_table import Kind, MetricSample, one_each, samples_of
 from flott.reporters.reporter import PeriodicReporter
+from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.cluster.gateway import ClusterGateway
 from flott.runtime.cluster.job_view import NEVER, CheckpointView, EpochView, JobView
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import CallbackOptions, Observation
-    from opentelemetry.sdk.metrics.export import MetricReader
+    from opentelemetry.sdk.metrics.export import Metric, MetricExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import Span, SpanProcessor
 
@@ -55,63 +54,82 @@ class Collector:
 
 
 def metric_name(sample: MetricSample) -> str:
-    """The name of its instrument."""
+    """The name it is sent under."""
     return _NOT_IN_NAMES.sub("_", ".".join(("flink", *sample.scope, sample.metric)))[:255]
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
 
-class _CasedName(str):
-    """A name that stays as it is: OpenTelemetry's library sends names in lower case, but Flink's are not."""
+class SumStarts:
+    """Since when each sum has grown. One that has become smaller has begun anew, with its job's process."""
 
-    __slots__ = ()
+    def __init__(self) -> None:
+        self._told: dict[object, tuple[int, int | float]] = {}  #: since when, and how far it had come
+        self._telling: dict[object, tuple[int, int | float]] = {}
 
-    def lower(self) -> str:
-        return self
+    def of(self, key: object, value: int | float, now_ns: int) -> int:
+        """When the sum began that is this much now; of one that is new nobody knows, so it is now."""
+        since_ns, before = self._told.get(key, (now_ns, value))
+        self._telling[key] = (since_ns if value >= before else now_ns, value)
+        return self._telling[key][0]
+
+    def forget_others(self) -> None:
+        """Remember only the sums that were asked for since the last time."""
+        self._told, self._telling = self._telling, {}
 
 
 class OpenTelemetryMetrics(PeriodicReporter):
-    """Sends all metrics every so often: an observable instrument for each name, made when the name first comes up."""
+    """Sends all metrics every so often.
+
+    Without OpenTelemetry's instruments: those remember every set of labels they ever saw, of jobs long gone, too, and
+    after two thousand they put all that is new together under one.
+    """
 
     def __init__(
         self,
         name: str,
         gateway: ClusterGateway,
         interval_ms: int,
-        reader: MetricReader,
+        exporter: MetricExporter,
         resource: Resource | None = None,
+        clock: Clock | None = None,
     ):
-        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.resources import Resource
 
         super().__init__(name, interval_ms)
         self._gateway = gateway
-        self._provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
-        self._meter = self._provider.get_meter("flott")
-        self._instruments: set[str] = set()  #: by name; to OpenTelemetry case makes no difference
-        self._families: dict[str, list[MetricSample]] = {}
+        self._exporter = exporter
+        self._resource = resource or Resource.create()
+        self._clock = clock or SystemClock()
+        self._starts = SumStarts()
 
     def report(self) -> None:
-        self._families = one_each((metric_name(sample), sample) for sample in samples_of(self._gateway))
-        for name, samples in self._families.items():
-            if name.lower() not in self._instruments:
-                self._instruments.add(name.lower())
-                counts = samples[0].kind is Kind.COUNTER
-                make = self._meter.create_observable_counter if counts else self._meter.create_observable_gauge
-                make(_CasedName(name), [self._observer(name)], description=samples[0].help)
-        self._provider.force_flush()
+        from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+        families = one_each((metric_name(sample), sample) for sample in samples_of(self._gateway))
+        now_ns = _ns(self._clock.now_ms())
+        metrics = [self._metric(name, samples, now_ns) for name, samples in families.items()]
+        self._starts.forget_others()
+        scope = ScopeMetrics(InstrumentationScope("flott"), metrics, "")
+        self._exporter.export(MetricsData([ResourceMetrics(self._resource, [scope], "")]))  # logs its own failures
 
     def release(self) -> None:
-        self._provider.shutdown()
+        self._exporter.shutdown()
 
-    def _observer(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        from opentelemetry.metrics import Observation
+    def _metric(self, name: str, samples: Sequence[MetricSample], now_ns: int) -> Metric:
+        from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Metric, NumberDataPoint, Sum
 
-        def observe(options: CallbackOptions) -> Iterable[Observation]:
-            found = ((_sendable(sample.value), sample.labels) for sample in self._families.get(name, ()))
-            return [Observation(value, dict(labels)) for value, labels in found if value is not None]
-
-        return observe
+        counts = samples[0].kind is Kind.COUNTER
+        points = []
+        for sample in samples:
+            value = _sendable(sample.value)
+            if value is not None:
+                since_ns = self._starts.of((name, frozenset(sample.labels.items())), value, now_ns) if counts else 0
+                points.append(NumberDataPoint(dict(sample.labels), since_ns, now_ns, value))
+        data = Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True) if counts else Gauge(points)
+        return Metric(name, samples[0].help, "", data)
 
 
 def metrics_reporter(
@@ -120,12 +138,10 @@ def metrics_reporter(
     """One that sends by OTLP over HTTP."""
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     except ImportError as error:
         raise _missing() from error
     exporter = OTLPMetricExporter(collector.url("v1/metrics"), timeout=collector.timeout_ms / 1000)
-    reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)  # when it is told to
-    return OpenTelemetryMetrics(name, gateway, interval_ms, reader, _resource(collector))
+    return OpenTelemetryMetrics(name, gateway, interval_ms, exporter, _resource(collector))
 
 
 # --- traces ----------------------------------------------------------------------------------------------------------

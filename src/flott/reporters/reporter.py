@@ -8,6 +8,9 @@ from abc import ABC, abstractmethod
 
 log = logging.getLogger("flott.reporters")
 
+#: How long a last report may take: the end of a JobManager, and of its jobs, waits for it.
+_PATIENCE_SECONDS = 3.0
+
 
 class Reporter(ABC):
     """Tells somebody outside about the jobs. Neither method raises because of what is outside."""
@@ -47,7 +50,7 @@ class PeriodicReporter(Reporter):
         if not self._stopped.is_set():
             self._stopped.set()
             if self._thread.is_alive():
-                self._thread.join(timeout=10)
+                self._thread.join(_PATIENCE_SECONDS)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):

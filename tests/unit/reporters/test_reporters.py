@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import logging
-import math
+import socket
 import threading
+import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -17,11 +19,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from flott.common import Configuration
@@ -29,6 +32,7 @@ from flott.common import _options as options
 from flott.common.job_status import JobStatus
 from flott.errors import ConfigurationError
 from flott.reporters import make_reporters
+from flott.reporters.exposition import Exposition, TextFormat
 from flott.reporters.log_reporter import LogReporter, line
 from flott.reporters.metric_table import Kind, samples_of
 from flott.reporters.opentelemetry import (
@@ -38,9 +42,10 @@ from flott.reporters.opentelemetry import (
     metrics_reporter,
     traces_reporter,
 )
-from flott.reporters.prometheus import PrometheusReporter, exposition, ports_of, registry_of
+from flott.reporters.prometheus import PrometheusReporter, ports_of
 from flott.reporters.reporter import PeriodicReporter
 from flott.runtime.cluster.job_view import CheckpointsView, CheckpointView, JobView, TaskManagerView
+from flott.testing.clock import ManualClock
 from flott.testing.harness import Cancel
 from flott.testing.sources import Abort, EndOfEpoch
 from tests.unit.runtime.cluster.recorded_jobs import counting, recorded
@@ -91,6 +96,10 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> JobView:
     return seen[0]
 
 
+def _scraped(cluster: Cluster, filter_values: bool = True) -> dict[str, list[tuple[dict[str, str], float]]]:
+    return _parsed(Exposition(filter_values).scrape(cluster, TextFormat.PROMETHEUS).decode())
+
+
 def _parsed(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):
@@ -103,9 +112,7 @@ def _parsed(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def test_prometheus_finds_everything_under_flinks_names(job: JobView) -> None:
-    text, content_type = exposition(Cluster([job]))
-    found = _parsed(text.decode())
-    assert content_type.startswith("text/plain")
+    found = _scraped(Cluster([job]))
     assert found["flink_jobmanager_numRunningJobs"] == [({}, 1.0)]
     assert found["flink_jobmanager_job_numRestarts"] == [({"job_id": job.job_id, "job_name": "counting"}, 1.0)]
     assert found["flink_taskmanager_Status_JVM_Memory_Heap_Used"] == [({"host": "here", "tm_id": "driver"}, 7.0)]
@@ -124,7 +131,7 @@ def test_prometheus_finds_everything_under_flinks_names(job: JobView) -> None:
 
 def test_a_job_that_has_ended_has_no_metrics(job: JobView) -> None:
     ended = replace(job, status=JobStatus.FINISHED)
-    found = _parsed(exposition(Cluster([ended]))[0].decode())
+    found = _scraped(Cluster([ended]))
     assert found["flink_jobmanager_numRunningJobs"] == [({}, 0.0)]
     assert not any("_job_" in name for name in found)
 
@@ -135,10 +142,7 @@ def test_no_name_breaks_the_exposition(job: JobView, name: str, metric: str, fil
     vertex = job.vertices[1]
     subtask = replace(vertex.subtasks[0], metrics={"Count": {metric: 1, "a.b": 1, "a_b": 2, "huge": 10**400}})
     named = replace(job, name=name, vertices=(replace(vertex, name=name, subtasks=(subtask,)),))
-    from prometheus_client.exposition import generate_latest
-
-    text = generate_latest(registry_of(Cluster([named]), filter_values)).decode()
-    found = _parsed(text)
+    found = _scraped(Cluster([named]), filter_values)
     ((labels, _),) = found["flink_jobmanager_job_numRestarts"]
     assert labels["job_id"] == job.job_id
     if not filter_values:
@@ -146,51 +150,112 @@ def test_no_name_breaks_the_exposition(job: JobView, name: str, metric: str, fil
     assert len(found["flink_taskmanager_job_task_operator_a_b"]) == 1
 
 
-def test_rest_serves_what_the_client_library_would(job: JobView) -> None:
-    vertex = job.vertices[1]
-    odd = {"a.b": 1, "a_b": 2, "huge": 10**400, "nan": math.nan, "above": math.inf, "below": -math.inf, "half": 0.5}
-    subtask = replace(vertex.subtasks[0], metrics={"Count": odd})
-    named = replace(job, name='say "hi"\n\\', vertices=(vertex, replace(vertex, id="f" * 32, subtasks=(subtask,))))
-    from prometheus_client.exposition import generate_latest
-
-    cluster = Cluster([job, replace(named, job_id="e" * 32)])
-    text, _ = exposition(cluster)
-    assert repr(_parsed(text.decode())) == repr(_parsed(generate_latest(registry_of(cluster)).decode()))
-    assert "flink_taskmanager_job_task_operator_nan" in text.decode()
-
-
 def test_quotes_and_newlines_in_a_name_are_escaped(job: JobView) -> None:
-    named = replace(job, name='say "hi"\n\\ and\ud800 größer')
-    from prometheus_client.exposition import generate_latest
-
-    text = generate_latest(registry_of(Cluster([named]), filter_values=False)).decode()
-    ((labels, _),) = _parsed(text)["flink_jobmanager_job_numRestarts"]
+    cluster = Cluster([replace(job, name='say "hi"\n\\ and\ud800 größer')])
+    ((labels, _),) = _scraped(cluster, filter_values=False)["flink_jobmanager_job_numRestarts"]
     assert labels["job_name"] == 'say "hi"\n\\ and? größer'
-    ((labels, _),) = _parsed(exposition(Cluster([named]))[0].decode())["flink_jobmanager_job_numRestarts"]
+    ((labels, _),) = _scraped(cluster)["flink_jobmanager_job_numRestarts"]
     assert labels["job_name"] == "say__hi____and__gr__er"
 
 
-def test_metrics_are_served_at_a_port_of_their_own_and_a_port_in_use_is_no_misfortune(
-    job: JobView, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_subtask_that_is_tried_again_or_moved_is_told_under_its_new_labels_only(job: JobView) -> None:
+    cluster, exposition = Cluster([job]), Exposition()
+    before = _parsed(exposition.scrape(cluster, TextFormat.PROMETHEUS).decode())
+    vertices = tuple(
+        replace(vertex, subtasks=tuple(replace(each, attempt=7, host="there") for each in vertex.subtasks))
+        for vertex in job.vertices
+    )
+    cluster.views = [replace(job, vertices=vertices)]
+    after = _parsed(exposition.scrape(cluster, TextFormat.PROMETHEUS).decode())
+    assert before.keys() == after.keys()
+    tasks = after["flink_taskmanager_job_task_numRecordsIn"]
+    assert {(labels["task_attempt_num"], labels["host"]) for labels, _ in tasks} == {("7", "there")}
+    assert len(tasks) == len(before["flink_taskmanager_job_task_numRecordsIn"])
+
+
+@pytest.fixture
+def own_port(job: JobView) -> Iterator[tuple[Cluster, int]]:
+    """A cluster and the port at which its metrics are served."""
     cluster = Cluster([job])
-    first = PrometheusReporter("prom", cluster, "localhost", [0])
-    first.start()
+    reporter = PrometheusReporter("prom", cluster, "localhost", [0])
+    reporter.start()
     try:
-        assert first.port is not None
-        with urllib.request.urlopen(f"http://localhost:{first.port}/metrics") as reply:
-            assert "flink_jobmanager_job_uptime" in _parsed(reply.read().decode())
-        second = PrometheusReporter("prom", cluster, "localhost", [first.port])
-        second.start()
-        assert second.port is None
-        assert "is not free" in caplog.text
-        second.stop()
-        third = PrometheusReporter("prom", cluster, "localhost", [first.port, 0])
-        third.start()
-        assert third.port is not None
-        third.stop()
+        assert reporter.port is not None
+        yield cluster, reporter.port
     finally:
-        first.stop()
+        reporter.stop()
+
+
+def _get(port: int, path: str = "/metrics", method: str = "GET", **headers: str) -> tuple[int, Message, bytes]:
+    asked = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(f"http://localhost:{port}{path}", headers=asked, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return reply.status, reply.headers, reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read()
+
+
+def test_metrics_are_served_at_a_port_of_their_own(own_port: tuple[Cluster, int]) -> None:
+    _, port = own_port
+    status, headers, body = _get(port)
+    assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "flink_jobmanager_job_uptime" in _parsed(body.decode())
+    _, _, some = _get(port, "/metrics?name[]=flink_jobmanager_job_uptime&name[]=flink_jobmanager_numRunningJobs")
+    assert _parsed(some.decode()).keys() == {"flink_jobmanager_job_uptime", "flink_jobmanager_numRunningJobs"}
+    status, headers, body = _get(port, method="HEAD")
+    assert (status, body) == (200, b"")
+    assert int(headers["Content-Length"]) > 1000
+    assert _get(port, method="POST")[0] == 501
+
+
+def test_their_own_port_speaks_openmetrics_and_gzip_to_those_who_ask(own_port: tuple[Cluster, int]) -> None:
+    accept = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3"
+    _, headers, body = _get(own_port[1], Accept=accept, Accept_Encoding="gzip")
+    assert headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert headers["Content-Encoding"] == "gzip"
+    text = gzip.decompress(body).decode()
+    families = {family.name: family for family in read_openmetrics(text)}
+    assert text.endswith("# EOF\n")
+    assert families["flink_jobmanager_job_numRestarts"].samples[0].value == 1.0
+    assert not any(name.endswith("_total") for name in families)  # Prometheus asks for this format first
+
+
+def test_a_scrape_that_fails_is_an_error_without_a_trace_and_the_next_one_is_fine(
+    own_port: tuple[Cluster, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, port = own_port
+    cluster.broken = True
+    status, _, body = _get(port)
+    assert status == 500
+    assert b"Traceback" not in body
+    assert "A scrape failed: RuntimeError: no answer" in caplog.text
+    cluster.broken = False
+    assert _get(port)[0] == 200
+
+
+def test_somebody_who_connects_and_says_nothing_is_in_nobodys_way(own_port: tuple[Cluster, int]) -> None:
+    _, port = own_port
+    silent = [socket.create_connection(("localhost", port)) for _ in range(20)]
+    try:
+        assert _get(port)[0] == 200
+    finally:
+        for each in silent:
+            each.close()
+
+
+def test_a_port_in_use_is_no_misfortune(own_port: tuple[Cluster, int], caplog: pytest.LogCaptureFixture) -> None:
+    cluster, port = own_port
+    second = PrometheusReporter("prom", cluster, "localhost", [port])
+    second.start()
+    assert second.port is None
+    assert "cannot be opened" in caplog.text
+    second.stop()
+    third = PrometheusReporter("prom", cluster, "localhost", [port, 0])
+    third.start()
+    assert third.port is not None
+    third.stop()
 
 
 @pytest.mark.parametrize("text", ["x", "9-8", "70000", "", "1-2-3"])
@@ -202,23 +267,36 @@ def test_ports_nobody_has_are_refused(text: str) -> None:
 # --- OpenTelemetry ---------------------------------------------------------------------------------------------------
 
 
-def _points(reader: InMemoryMetricReader) -> dict[str, Any]:
-    data = reader.get_metrics_data()
-    assert data is not None
-    return {
-        metric.name: metric.data
-        for resource in data.resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-    }
+class Taking(MetricExporter):
+    """Keeps what it is to send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[MetricsData] = []
+
+    def export(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> MetricExportResult:
+        self.taken.append(metrics_data)
+        return MetricExportResult.SUCCESS
+
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:
+        return True
+
+    def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
+        pass
+
+    def last(self) -> dict[str, Any]:
+        """The numbers of the last report by their names."""
+        (resource,) = self.taken[-1].resource_metrics
+        (scope,) = resource.scope_metrics
+        return {metric.name: metric.data for metric in scope.metrics}
 
 
 def test_opentelemetry_gets_the_same_numbers_by_kind(job: JobView) -> None:
-    reader = InMemoryMetricReader()
+    exporter = Taking()
     cluster = Cluster([job])
-    reporter = OpenTelemetryMetrics("otel", cluster, 1000, reader)
+    reporter = OpenTelemetryMetrics("otel", cluster, 1000, exporter)
     reporter.report()
-    found = _points(reader)
+    found = exporter.last()
     restarts = found["flink.jobmanager.job.numRestarts"]
     assert restarts.is_monotonic
     assert [(point.attributes["job_id"], point.value) for point in restarts.data_points] == [(job.job_id, 1)]
@@ -228,14 +306,47 @@ def test_opentelemetry_gets_the_same_numbers_by_kind(job: JobView) -> None:
     assert len(found) == len({(*sample.scope, sample.metric) for sample in samples_of(cluster)})
     cluster.views = [replace(job, status=JobStatus.CANCELED)]
     reporter.report()
-    assert "flink.jobmanager.job.numRestarts" not in _points(reader)
+    assert "flink.jobmanager.job.numRestarts" not in exporter.last()
     reporter.release()
 
 
+def test_a_sum_begins_anew_when_it_has_become_smaller(job: JobView) -> None:
+    exporter, clock = Taking(), ManualClock(1_000)
+    cluster = Cluster()
+    reporter = OpenTelemetryMetrics("otel", cluster, 1000, exporter, clock=clock)
+    told = []
+    for restarts in (5, 7, 7, 2, 3):
+        cluster.views = [replace(job, metrics={"numRestarts": restarts, "uptime": restarts})]
+        reporter.report()
+        (point,) = exporter.last()["flink.jobmanager.job.numRestarts"].data_points
+        told.append((point.value, point.start_time_unix_nano // 1_000_000, point.time_unix_nano // 1_000_000))
+        clock.advance(10)
+    assert told == [(5, 1_000, 1_000), (7, 1_000, 1_010), (7, 1_000, 1_020), (2, 1_030, 1_030), (3, 1_030, 1_040)]
+
+
+def test_jobs_may_come_and_go_for_ever(job: JobView) -> None:
+    """OpenTelemetry's own instruments know two thousand sets of labels, and no more."""
+    exporter, cluster = Taking(), Cluster()
+    reporter = OpenTelemetryMetrics("otel", cluster, 1000, exporter)
+    for number in range(2_500):
+        cluster.views = [replace(job, job_id=f"{number:032x}", metrics={"numRestarts": number}, vertices=())]
+        reporter.report()
+        del exporter.taken[:-1]
+    (point,) = exporter.last()["flink.jobmanager.job.numRestarts"].data_points
+    assert point.attributes["job_id"] == f"{2_499:032x}"
+    assert len(reporter._starts._told) == 1
+
+
 def test_users_counters_may_fall_so_they_are_gauges(job: JobView) -> None:
-    kinds = {sample.metric: sample.kind for sample in samples_of(Cluster([job]))}
-    assert kinds["counted"] is Kind.GAUGE
-    assert kinds["numRecordsIn"] is Kind.COUNTER
+    vertex = job.vertices[1]
+    mine = {"counted": 1, "numRestarts": 1, "runningTime": 1, "numRecordsIn": 1}
+    named = replace(vertex, subtasks=(replace(vertex.subtasks[0], metrics={"Count": mine}),))
+    samples = samples_of(Cluster([replace(job, vertices=(named,))]))
+    kinds = {sample.metric: sample.kind for sample in samples if sample.scope[-1] == "operator"}
+    assert kinds == {
+        "counted": Kind.GAUGE, "numRestarts": Kind.GAUGE, "runningTime": Kind.GAUGE, "numRecordsIn": Kind.COUNTER,
+    }  # fmt: skip
+    assert next(sample.kind for sample in samples if sample.metric == "numRestarts") is Kind.COUNTER
 
 
 def _spans(job: JobView, cluster: Cluster | None = None) -> list[ReadableSpan]:
@@ -334,15 +445,34 @@ def test_a_reporter_reports_at_the_end_and_stops(job: JobView) -> None:
     assert (reporter.reports, reporter.released) == (1, True)
 
 
+def test_the_end_does_not_wait_for_a_reporter_that_hangs(job: JobView, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flott.reporters.reporter._PATIENCE_SECONDS", 0.01)
+    hangs, go_on = threading.Event(), threading.Event()
+
+    class Hanging(PeriodicReporter):
+        def report(self) -> None:
+            hangs.set()
+            go_on.wait(60)
+
+    reporter = Hanging("hanging", 1)
+    reporter.start()
+    assert hangs.wait(10)
+    reporter.stop()  # comes back, or the test's time is up
+    assert reporter._thread.is_alive()
+    assert reporter._thread.daemon
+    go_on.set()
+    reporter._thread.join(10)
+
+
 # --- the log ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_log_gets_a_line_for_a_job(job: JobView) -> None:
-    text = line(replace(job, name="two\nlines", waiting_for="4 slots"))
+    text = line(replace(job, name="two\nlines", waiting_for="The only slot is busy."))
     assert text.startswith(f"two?lines ({job.job_id[:8]}) RUNNING · epoch 2 in ")
     assert "1 restarts" in text
     assert "1 records pending" in text
-    assert "waits for 4 slots" in text
+    assert "waits for slots: The only slot is busy." in text
     assert "\n" not in text
 
 

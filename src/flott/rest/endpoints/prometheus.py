@@ -6,14 +6,18 @@ import asyncio
 
 from starlette.responses import Response
 
-from flott.reporters.prometheus import exposition
+from flott.reporters.exposition import Exposition, accepted_format
 from flott.rest.endpoint import Endpoint, RestCall
+
+#: Keeps names and labels of the jobs it was last asked about, whoever's they are.
+_EXPOSITION = Exposition()
 
 
 async def metrics(call: RestCall) -> Response:
     """What a scrape finds. Not made in the event loop: with many jobs it takes a while."""
-    text, content_type = await asyncio.to_thread(exposition, call.gateway)
-    return Response(text, headers={"Content-Type": content_type})
+    form = accepted_format(", ".join(call.request.headers.getlist("accept")))
+    text = await asyncio.to_thread(_EXPOSITION.scrape, call.gateway, form)
+    return Response(text, headers={"Content-Type": form.value, "Vary": "Accept"})
 
 
 ENDPOINTS = (

@@ -205,8 +205,8 @@ class JobRecord:
             "fullRestarts": self._restarts,
             "uptime": -1 if ended else in_status_ms if self._status is running else 0,
             "downtime": -1 if ended else 0 if self._status is running else in_status_ms if self._restarts else 0,
-            "runningTime": self._spent_in(running, in_status_ms),
-            "restartingTime": self._spent_in(restarting, in_status_ms),
+            "runningTime": self._spent_in(running, now),
+            "restartingTime": self._spent_in(restarting, now),
             "numberOfCompletedCheckpoints": checkpoints.completed,
             "numberOfFailedCheckpoints": checkpoints.failed,
             "numberOfInProgressCheckpoints": checkpoints.in_progress,
@@ -231,8 +231,10 @@ class JobRecord:
             metrics |= pending_metrics(_sum(last.pending))
         return metrics
 
-    def _spent_in(self, status: JobStatus, in_status_ms: int) -> int:
-        return round(self._time_in.get(status, 0.0) * 1000) + (in_status_ms if self._status is status else 0)
+    def _spent_in(self, status: JobStatus, now: Moment) -> int:
+        """Milliseconds in a status so far: rounded once, or the sum could become smaller when the status is left."""
+        present = now.seconds - self._status_since.seconds if self._status is status else 0.0
+        return round((self._time_in.get(status, 0.0) + present) * 1000)
 
     def _accumulator_texts(self) -> Mapping[str, tuple[str, str]]:
         encoded = self._last.accumulators if self._last is not None else None

@@ -34,8 +34,11 @@ log = logging.getLogger("flott.job")
 
 #: So many unread events are added up by the job's own thread: nobody seems to be asking.
 MAX_UNREAD = 64
-#: A version stands for an event and, while nothing happens, for the seconds in which rates fall to nothing.
-_TICKS = 16
+#: While nothing happens there is a new version every second until rates have fallen to nothing, and then every so many:
+#: the ages and lags that somebody is to be woken for must grow, above all when the job is stuck.
+QUIET_SECONDS = 5
+#: More than one event ever has.
+_TICKS = 1 << 32
 
 
 class JobRecorder(JobListener):
@@ -67,8 +70,9 @@ class JobRecorder(JobListener):
     @property
     def version(self) -> int:
         """Grows whenever the view would be another, also because time has passed: to send it only then."""
-        quiet = 0 if self._ended else int(self._clock.monotonic() - self._latest)
-        return self._events * _TICKS + min(max(0, quiet), int(WINDOW_SECONDS) + 2)
+        quiet = 0 if self._ended else max(0, int(self._clock.monotonic() - self._latest))
+        falling = int(WINDOW_SECONDS) + 2
+        return self._events * _TICKS + min(quiet, falling) + max(0, quiet - falling) // QUIET_SECONDS
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), self._clock.monotonic())

@@ -7,7 +7,7 @@ their vertex.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream.connectors.base import Pending
@@ -62,7 +62,7 @@ class OperatorTotals:
 class SubtaskRecord:
     """What is known of one vertex subtask."""
 
-    began: float  #: when it came to be, for its idle time
+    since: float  #: up to when its time is accounted for, as busy or idle
     timestamps: Mapping[TaskState, int]  #: never changed: views hold it
     state: TaskState = TaskState.SCHEDULED
     attempt: int = 0
@@ -71,11 +71,31 @@ class SubtaskRecord:
     traffic: Traffic = field(default_factory=Traffic)
     state_bytes: int = 0
     last: SubtaskStatistics | None = None
+    in_epoch: bool = False  #: nobody knows yet whether it works or waits
 
     def move(self, state: TaskState, now_ms: int) -> None:
         """It is in another state."""
         self.state = state
         self.timestamps = {**self.timestamps, state: now_ms}
+
+    def traffic_at(self, now: Moment) -> Traffic:
+        """The totals. What was not spent at work was spent waiting; of an epoch that runs it is not known yet, and
+        what was told once is not taken back."""
+        waited_ms = 0.0 if self.in_epoch else max(0.0, (now.seconds - self.since) * 1000)
+        return replace(self.traffic, idle_ms=self.traffic.idle_ms + waited_ms)
+
+    def begin_epoch(self, now: Moment) -> None:
+        """An epoch begins; before that it waited."""
+        self.in_epoch = False
+        self.traffic, self.since, self.in_epoch = self.traffic_at(now), now.seconds, True
+
+    def add(self, epoch: SubtaskStatistics, now: Moment) -> None:
+        """An epoch is complete."""
+        idle_ms = max(0.0, (now.seconds - self.since) * 1000 - epoch.busy_ms)
+        done = Traffic(epoch.records_in, epoch.records_out, epoch.bytes_in, epoch.bytes_out, epoch.busy_ms, idle_ms)
+        self.traffic, self.since, self.in_epoch = self.traffic.plus(done), now.seconds, False
+        self.last = epoch
+        self.state_bytes = epoch.state_bytes
 
 
 class TaskRecord:
@@ -100,7 +120,7 @@ class TaskRecord:
         operators = {(op.id, index) for v in graph.vertices for op in v.operators for index in range(v.parallelism)}
         gone = [place for place in self._subtasks if place not in places]
         for vertex, index in gone:
-            traffic = self._with_idle(self._subtasks.pop((vertex, index)), now)
+            traffic = self._subtasks.pop((vertex, index)).traffic_at(now)
             self._former[VertexId(vertex)] = self._former.get(VertexId(vertex), Traffic()).plus(traffic)
         self._operators = {place: totals for place, totals in self._operators.items() if place in operators}
         same = {vertex.id for vertex in self._vertices if chains.get(vertex.id) == vertex.scopes}
@@ -118,6 +138,7 @@ class TaskRecord:
     def run(self, now: Moment) -> None:
         """An epoch begins: all subtasks are at work from now on."""
         for subtask in self._subtasks.values():
+            subtask.begin_epoch(now)
             if subtask.state is not TaskState.RUNNING:
                 subtask.start_ms = now.ms
                 subtask.move(TaskState.RUNNING, now.ms)
@@ -134,22 +155,15 @@ class TaskRecord:
         self._pending = pending
         for epoch in epochs:
             self._add(epoch, now)
+        for subtask in self._subtasks.values():
+            subtask.in_epoch = False  # whoever had no part in it waited
 
     def _add(self, epoch: SubtaskStatistics, now: Moment) -> None:
         place = (epoch.vertex, epoch.subtask)
         subtask = self._subtasks.get(place)
         if subtask is None:
             subtask = self._subtasks[place] = SubtaskRecord(now.seconds, {TaskState.RUNNING: now.ms})
-        subtask.last = epoch
-        subtask.state_bytes = epoch.state_bytes
-        before = subtask.traffic
-        subtask.traffic = Traffic(
-            before.records_in + epoch.records_in,
-            before.records_out + epoch.records_out,
-            before.bytes_in + epoch.bytes_in,
-            before.bytes_out + epoch.bytes_out,
-            before.busy_ms + epoch.busy_ms,
-        )
+        subtask.add(epoch, now)
         for ident, statistics in epoch.operators.items():
             at = (ident, epoch.subtask)
             operator = self._operators.get(at)
@@ -170,6 +184,7 @@ class TaskRecord:
     def restart(self, now: Moment, attempt: int) -> None:
         """The job is to be tried again."""
         for subtask in self._subtasks.values():
+            subtask.in_epoch = False
             subtask.attempt = attempt
             subtask.start_ms = subtask.end_ms = NEVER
             subtask.timestamps = {TaskState.CREATED: now.ms}
@@ -179,6 +194,7 @@ class TaskRecord:
         """The job has ended, and its subtasks, by the name of their vertex and their index, each in some state."""
         names = {vertex.id: vertex.name for vertex in self._vertices}
         for (vertex, index), subtask in self._subtasks.items():
+            subtask.in_epoch = False
             subtask.move(state_of(names[VertexId(vertex)], index), now.ms)
             subtask.end_ms = now.ms
 
@@ -230,7 +246,7 @@ class TaskRecord:
             start_ms=record.start_ms,
             end_ms=record.end_ms,
             timestamps=record.timestamps,
-            traffic=self._with_idle(record, now),
+            traffic=record.traffic_at(now),
             busy_ratio=busy,
             idle_ratio=1.0 - busy,
             records_in_per_second=read,
@@ -244,14 +260,6 @@ class TaskRecord:
                 for (ident, scope), at in zip(vertex.scopes.items(), range(_OWN_PARTS, len(rates), 2), strict=True)
             },
         )
-
-    def _with_idle(self, record: SubtaskRecord, now: Moment) -> Traffic:
-        """The totals; what is not spent at work is spent waiting."""
-        total = record.traffic
-        idle_ms = max(0.0, (now.seconds - record.began) * 1000 - total.busy_ms)
-        return Traffic(
-            total.records_in, total.records_out, total.bytes_in, total.bytes_out, total.busy_ms, idle_ms
-        )  # fmt: skip
 
     def _operator_metrics(
         self, ident: OperatorId, index: int, now: Moment, read: float, written: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,10 +16,13 @@ from flott.common.job_status import JobStatus
 from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
 from flott.graph.stream_graph import StreamGraph
+from flott.reporters.metric_table import Kind, job_rows, kind_of
 from flott.runtime.cluster.checkpoint_record import spread_of
+from flott.runtime.cluster.job_record import JobRecord
 from flott.runtime.cluster.job_view import Spread, TaskState
 from flott.runtime.cluster.metric_names import metric_scope, metric_scopes
 from flott.runtime.cluster.recorder import JobRecorder
+from flott.runtime.cluster.task_record import Moment
 from flott.runtime.jobmanager.listener import (
     EpochStatistics,
     JobFailure,
@@ -153,6 +157,94 @@ def test_any_history_adds_up(history: list[tuple[Any, ...]]) -> None:
                 assert found.get("numRecordsOutPerSecond", 0.0) >= -1e-6
     assert len(view.checkpoints.history) <= 10
     assert len(view.epochs) <= 20
+
+
+@settings(max_examples=60)
+@given(events, st.lists(st.floats(0, 4000), min_size=60, max_size=60))
+def test_what_reporters_are_told_to_only_grow_never_falls(history: list[tuple[Any, ...]], busy: list[float]) -> None:
+    clock = ManualClock()
+    graph = GRAPHS[2]
+    recorder = JobRecorder("b" * 32, graph, Configuration(), clock)
+    recorder.on_status(JobStatus.CREATED)
+    recorder.on_status(JobStatus.RUNNING)
+    before: dict[tuple[object, ...], int | float] = {}
+
+    def look() -> None:
+        nonlocal before
+        now = _counters(recorder)
+        assert not {key: (before[key], now[key]) for key in before.keys() & now.keys() if now[key] < before[key]}
+        before = now
+
+    for epoch, event in enumerate(history, 1):
+        match event:
+            case ("epoch", sizes, took):
+                recorder.on_start(epoch, lambda: None)
+                clock.advance(took)
+                look()
+                told = _statistics(graph, epoch, sizes, clock)
+                subtasks = tuple(replace(subtask, busy_ms=busy[epoch - 1]) for subtask in told.subtasks)
+                recorder.on_epoch(replace(told, subtasks=subtasks))
+            case ("fail", tolerated):
+                recorder.on_start(epoch, lambda: None)
+                clock.advance(700)
+                look()
+                recorder.on_epoch_failed(epoch, JobFailure("ValueError", "no"), tolerated)
+                if not tolerated:
+                    recorder.on_status(JobStatus.RESTARTING)
+                    recorder.on_restart("no", 0, 1)
+                    clock.advance(300)
+                    look()
+                    recorder.on_status(JobStatus.RUNNING)
+            case ("rescale", parallelism):
+                graph = GRAPHS[parallelism]
+                recorder.on_graph(graph)
+            case _:
+                clock.advance(900)
+        look()
+
+
+def _counters(recorder: JobRecorder) -> dict[tuple[object, ...], int | float]:
+    """All numbers that reporters call counters, by name and labels; a subtask that is tried again remains the same."""
+    return {
+        (row.scope, metric, *(pair for pair in row.labels.items() if pair[0] != "task_attempt_num")): value
+        for row in job_rows(recorder.view())
+        for metric, value in row.numbers.items()
+        if kind_of(row.scope, metric) is Kind.COUNTER
+    }
+
+
+def test_time_that_was_spent_waiting_is_told_as_it_passes_and_once() -> None:
+    clock = ManualClock()
+    recorder = JobRecorder("b" * 32, GRAPHS[1], Configuration(), clock)
+
+    def waited() -> float:
+        return recorder.view().vertices[0].subtasks[0].traffic.idle_ms
+
+    clock.advance(2_000)
+    assert waited() == 2_000
+    recorder.on_start(1, lambda: None)
+    clock.advance(1_000)
+    assert waited() == 2_000  # nobody knows yet what it does
+    recorder.on_epoch(_statistics(GRAPHS[1], 1, [1] * 6, clock))
+    assert waited() == pytest.approx(2_999)  # it was busy for one
+    clock.advance(500)
+    assert waited() == pytest.approx(3_499)
+    recorder.on_start(2, lambda: None)
+    clock.advance(1_000)
+    recorder.on_epoch(replace(_statistics(GRAPHS[1], 2, [1] * 6, clock), subtasks=()))  # it had no part in this one
+    assert waited() == pytest.approx(4_499)
+
+
+def test_time_in_a_status_does_not_shrink_when_the_status_is_left() -> None:
+    record = JobRecord("b" * 32, GRAPHS[1], Configuration(), "", Moment(0, 0.0))
+    spent = []
+    for start in (0.0, 1.0):
+        record.status(Moment(0, start), JobStatus.RUNNING)
+        end = Moment(0, start + 0.0016)
+        spent.append(record.view(end).metrics["runningTime"])
+        record.status(end, JobStatus.RESTARTING)
+        spent.append(record.view(end).metrics["runningTime"])
+    assert spent == sorted(spent)
 
 
 def test_the_state_of_a_vertex_follows_from_its_subtasks() -> None:

@@ -18,7 +18,7 @@ from flott.datastream.functions import MapFunction, RuntimeContext
 from flott.errors import SavepointError
 from flott.graph.chain import chain
 from flott.runtime.cluster.job_view import NEVER, JobView, TaskState, Traffic
-from flott.runtime.cluster.recorder import JobRecorder
+from flott.runtime.cluster.recorder import QUIET_SECONDS, JobRecorder
 from flott.runtime.jobmanager.job_master import JobMaster
 from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
 from flott.runtime.jobmanager.rescaling import RescaleRequest
@@ -292,10 +292,25 @@ def test_rates_fall_to_nothing_when_nothing_comes_and_the_version_tells(tmp_path
     clock.advance(6_000)
     assert recorder.view().records_per_second == 0.0
     assert recorder.view().vertices[0].subtasks[0].busy_ratio == 0.0
+
+
+def test_ages_and_lags_grow_while_a_job_is_stuck_and_the_version_tells() -> None:
+    clock = ManualClock()
+    recorder, _ = _running_job(clock)
+    recorder.on_start(41, lambda: None)  # and nothing is heard of it any more
     clock.advance(60_000)
-    quiet = recorder.version
+    stuck, version = recorder.view(), recorder.version
+    assert stuck.metrics["lastCheckpointAge"] >= 60_000
+    versions = set()
+    for _ in range(60):
+        clock.advance(1_000)
+        versions.add(recorder.version)
+    assert len(versions - {version}) == 60 // QUIET_SECONDS  # news, but not every second
+    assert recorder.view().metrics["lastCheckpointAge"] == stuck.metrics["lastCheckpointAge"] + 60_000
+    recorder.on_status(JobStatus.FINISHED)
+    ended = recorder.version
     clock.advance(60_000)
-    assert recorder.version == quiet
+    assert recorder.version == ended
 
 
 def test_watermarks_and_lag_are_told_per_operator(tmp_path: Path) -> None:
