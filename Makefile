@@ -43,7 +43,7 @@ test-spark: $(READY)  ## the tests that start Spark
 	@$(WITH_JAVA) $(PY) -m pytest -q -m spark $(ARGS)
 
 simulation: $(READY)  ## thousands of small jobs that crash at random; ARGS="--seeds 5000", or a seed to see it again
-	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000)
+	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000 --job-takeovers 1000)
 
 check: lint types layers  ## lint + types + layers
 

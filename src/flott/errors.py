@@ -23,7 +23,9 @@
     └── ClusterError             a JobManager refused, or could not do, what it was asked
         ├── JobNotFoundError     it has no such job, or not any more
         ├── JobEndedError        the job has ended, and with it what could be asked of it
+        ├── JobRestartingError   the job has no process at the moment that could do what was asked
         ├── SubmissionError      a job was handed over in a form that cannot be run
+        ├── StorageFullError     there is no room for what was handed over
         ├── UnreachableError     nobody answers where the JobManager should be
         └── LeadershipLostError  another JobManager has taken over: this one may change nothing any more
 
@@ -138,8 +140,16 @@ class JobEndedError(ClusterError):
     """The job has ended already."""
 
 
+class JobRestartingError(ClusterError):
+    """The job is being started again, and can be asked in a while."""
+
+
 class SubmissionError(ClusterError):
     """A job was handed over in a form that cannot be run."""
+
+
+class StorageFullError(ClusterError):
+    """The JobManager's storage has no room for what was handed over. Nothing of it was kept."""
 
 
 class UnreachableError(ClusterError):

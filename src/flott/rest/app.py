@@ -158,7 +158,7 @@ class Door:
         if endpoint.is_order:
             self._access.admit_order(request.headers)
         length = request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._max_content:
+        if not length.isdecimal() or int(length) > self._max_content:
             raise Refusal(413, f"A request has at most {self._max_content} bytes (rest.server.max-content-length).")
         call = await self._call(request, endpoint, texts)
         reply = endpoint.handler(call)

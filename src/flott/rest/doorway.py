@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 
@@ -27,11 +28,11 @@ class Doorway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        app = self._app or self._closed()
+        app = self._app or await self._closed()
         await app(scope, receive, send)
 
-    def _closed(self) -> Response:
-        leader = self._who_leads()
+    async def _closed(self) -> Response:
+        leader = await asyncio.to_thread(self._who_leads)  # storage or ZooKeeper is asked, which may take its time
         place = f"The one that leads is at {leader}." if leader else "None leads at the moment."
         text = json.dumps({"errors": [f"This JobManager stands by, or is starting. {place} Try again in a moment."]})
         return Response(text, 503, {"Retry-After": "1"}, "application/json; charset=UTF-8")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flott.rest.refusal import Refusal, message_of
-from flott.rest.throwable import serialized_throwable
+from flott.rest.throwable import FailureCause, failure_cause
 from flott.runtime.clock import Clock
 
 #: Beyond these, the oldest outcomes are forgotten early, and nothing new is begun.
@@ -38,11 +38,11 @@ class Outcome:
     value: Any = None
     failure: BaseException | None = None
 
-    def reply(self, shown: Callable[[Any], Mapping[str, Any]]) -> dict[str, Any]:
+    def reply(self, shown: Callable[[Any], Mapping[str, Any]], failure_name: str = "failure-cause") -> dict[str, Any]:
         """The answer to a status request; ``shown`` makes the operation's value presentable."""
         if not self.ended:
             return {"status": {"id": "IN_PROGRESS"}, "operation": None}
-        operation = dict(shown(self.value)) if self.failure is None else {"failure-cause": failure_cause(self.failure)}
+        operation = dict(shown(self.value)) if self.failure is None else {failure_name: cause_of(self.failure)}
         return {"status": {"id": "COMPLETED"}, "operation": operation}
 
 
@@ -114,14 +114,8 @@ class Operations:
                 del self._operations[key]
 
 
-def failure_cause(error: BaseException) -> dict[str, str]:
-    """A failure as Flink's clients read it."""
+def cause_of(error: BaseException) -> FailureCause:
+    """A failure as Flink's clients read it: what it says, without a trace, and not at any length."""
     name = f"{type(error).__module__}.{type(error).__qualname__}"
-    return failure_cause_of(name, message_of(error))
-
-
-def failure_cause_of(name: str, message: str, trace: str | None = None) -> dict[str, str]:
-    """The same from the name of an exception's class and its text."""
-    message = message[:MAX_FAILURE]
-    text = (trace or f"{name}: {message}")[:MAX_FAILURE]
-    return {"class": name, "stack-trace": text, "serialized-throwable": serialized_throwable(name, message, text)}
+    message = message_of(error)[:MAX_FAILURE]
+    return failure_cause(name, message, f"{name}: {message}"[:MAX_FAILURE])

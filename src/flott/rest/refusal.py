@@ -9,8 +9,10 @@ from flott.errors import (
     ConfigurationError,
     JobEndedError,
     JobNotFoundError,
+    JobRestartingError,
     LeadershipLostError,
     ProgramError,
+    StorageFullError,
     SubmissionError,
     UnreachableError,
 )
@@ -19,11 +21,13 @@ from flott.errors import (
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (JobNotFoundError, 404),
     (JobEndedError, 409),
+    (JobRestartingError, 503),
     (SubmissionError, 400),
     (ProgramError, 400),
     (ConfigurationError, 400),
     (LeadershipLostError, 503),
     (UnreachableError, 503),
+    (StorageFullError, 507),
     (ClusterError, 500),
 )
 

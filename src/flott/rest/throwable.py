@@ -13,6 +13,10 @@ import base64
 import struct
 from collections.abc import Sequence
 
+from typing_extensions import TypedDict
+
+FailureCause = TypedDict("FailureCause", {"class": str, "stack-trace": str, "serialized-throwable": str})
+
 _MAGIC = b"\xac\xed\x00\x05"
 _NULL, _CLASS, _OBJECT, _STRING, _END_OF_BLOCK, _LONG_STRING = (bytes([tag]) for tag in b"\x70\x72\x73\x74\x78\x7c")
 _SERIALIZABLE, _WRITES_ITSELF = 2, 1
@@ -29,6 +33,11 @@ _SERIALIZED_THROWABLE_FIELDS = (
     ("originalErrorClassName", _TEXT),
     ("serializedException", "[B"),
 )
+
+
+def failure_cause(name: str, message: str, trace: str) -> FailureCause:
+    """The failure of a class, its message and its trace, as Flink's clients read it."""
+    return {"class": name, "stack-trace": trace, "serialized-throwable": serialized_throwable(name, message, trace)}
 
 
 def serialized_throwable(name: str, message: str, trace: str) -> str:

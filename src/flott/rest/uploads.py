@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
 from flott.rest.refusal import Refusal
+from flott.runtime.storage import is_full
 
 MAX_PARTS = 1000
 #: Of a part that is no file.
@@ -31,6 +33,8 @@ async def form_of(request: Request) -> AsyncIterator[FormData]:
         raise Refusal(400, f"The multipart form cannot be read: {error.message}") from error
     except (KeyError, UnicodeDecodeError) as error:  # no boundary; headers of a part that are no text
         raise Refusal(400, f"The multipart form cannot be read: {type(error).__name__}: {error}.") from error
+    except OSError as error:  # of files that are too large to be kept in memory meanwhile
+        raise _no_room(error, tempfile.gettempdir()) from error
 
 
 async def bytes_of(form: FormData, name: str) -> bytes:
@@ -57,7 +61,21 @@ async def store(part: UploadFile, target: Path) -> None:
         with target.open("xb") as file:
             shutil.copyfileobj(part.file, file)
 
-    await asyncio.to_thread(copy)
+    try:
+        await asyncio.to_thread(copy)
+    except OSError as error:
+        raise _no_room(error, str(target.parent)) from error
+
+
+def _no_room(error: OSError, folder: str) -> Exception:
+    """What to tell a client if there is no room for what it sends; other errors are what they are."""
+    if not is_full(error):
+        return error
+    return Refusal(
+        507,
+        f"What was sent does not fit into {folder} on the JobManager's machine: {error.strerror}. Nothing of it was"
+        " kept: free space there and send it again; TMPDIR names another folder for what comes in.",
+    )
 
 
 def _names(form: FormData) -> str:

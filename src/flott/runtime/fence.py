@@ -9,6 +9,7 @@ So there is no moment between a check and a deed in which a deposed leader could
     <folder>/fence/
         17               a leader with this token has been here; a lower one is refused from then on
         17-3fa08c51/     its seat: drafts, and what is being deleted
+        3fa08c51.gone/   a folder from the seat of somebody before, that is being deleted
 
 The file system must rename atomically and show every process the same names: a local one, or a shared one that does not
 cache names (NFS: mount it with ``lookupcache=none,actimeo=0``).
@@ -19,6 +20,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,7 @@ FOLDER = "fence"
 
 _MARK = re.compile(r"\d+")
 _SEAT = re.compile(r"(\d+)-[0-9a-f]+")
+_TAKEN_OUT = ".gone"
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 
@@ -75,6 +78,8 @@ class Fence:
                     _remove(os.path.join(self.folder, name))
                 elif _MARK.fullmatch(name) and int(name) < self.token:
                     Path(self.folder, name).unlink(missing_ok=True)
+                elif name.endswith(_TAKEN_OUT):
+                    shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
             self._flush()
         except OSError as error:
             raise self.failure(error) from error
@@ -129,11 +134,14 @@ def _token_of(name: str) -> int:
 
 
 def _remove(seat: str) -> None:
-    """Remove a seat, whatever its owner may be putting into it meanwhile. When this returns it is gone for good."""
+    """Remove a seat, whatever its owner may be putting into it meanwhile. When this returns it is gone for good.
+
+    It is not enough to rename it: who looked it up before would still find it under its new name.
+    """
     while True:
         try:
             for name in os.listdir(seat):
-                Path(seat, name).unlink(missing_ok=True)
+                _take_out(os.path.join(seat, name))
             os.rmdir(seat)
             return
         except FileNotFoundError:
@@ -141,3 +149,14 @@ def _remove(seat: str) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
+
+
+def _take_out(path: str) -> None:
+    """Take something out of a seat, at once: nobody can publish a draft of which a part is deleted already."""
+    if not os.path.isdir(path):
+        Path(path).unlink(missing_ok=True)
+        return
+    gone = os.path.join(os.path.dirname(os.path.dirname(path)), f"{uuid4().hex[:8]}{_TAKEN_OUT}")
+    with suppress(FileNotFoundError):  # its owner was faster
+        os.rename(path, gone)
+        shutil.rmtree(gone, ignore_errors=True)

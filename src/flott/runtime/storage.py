@@ -7,6 +7,7 @@ Names are relative to the root, with ``/`` between folders.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -233,6 +234,11 @@ class LocalStorage:
 
 def _writable(descriptor: int) -> BinaryIO:
     return open(descriptor, "wb", buffering=_BUFFER_BYTES)
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the reason is that there is no room, or no more for this user."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def sync_folder(folder: str | Path) -> None:

@@ -74,6 +74,6 @@ def test_a_cancelled_operation_has_failed() -> None:
 
 
 def test_a_failure_of_any_length_is_cut() -> None:
-    cause = module.failure_cause(ValueError("x" * 10_000_000))
+    cause = module.cause_of(ValueError("x" * 10_000_000))
     assert len(cause["stack-trace"]) == module.MAX_FAILURE
     assert len(cause["serialized-throwable"]) < 400_000

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from flott.common._savepoint_format import SavepointFormatType
+from flott.errors import JobRestartingError, UnreachableError
+from flott.rest.endpoints.orders import _all_of
 from flott.runtime.cluster.gateway import Afterwards, SavepointOrder
 from tests.unit.rest.fake_cluster import CANCELED, FAILED, FINISHED, RUNNING, SOURCE, UNKNOWN, WINDOW, FakeCluster
+from tests.unit.runtime.cluster.jobs import wait_for
 
 IN_PROGRESS = {"status": {"id": "IN_PROGRESS"}, "operation": None}
 
@@ -129,7 +133,7 @@ def test_a_failure_is_told_by_the_status_not_by_the_trigger(client: TestClient, 
     place = "savepoints" if what == "stop" else what
     outcome = client.get(f"/jobs/{job}/{place}/{reply.json()['request-id']}").json()
     assert outcome["status"] == {"id": "COMPLETED"}
-    cause = outcome["operation"]["failure-cause"]
+    cause = outcome["operation"]["failureCause" if what == "checkpoints" else "failure-cause"]
     assert cause["class"] == f"flott.errors.{'JobNotFoundError' if job == UNKNOWN else 'JobEndedError'}"
     assert job in cause["stack-trace"]
     assert cause["serialized-throwable"].startswith("rO0AB")
@@ -141,6 +145,30 @@ def test_an_order_that_fails_later_is_told_too(client: TestClient, cluster: Fake
     cluster.release(OSError("disk full"))
     cause = client.get(f"/jobs/{RUNNING}/savepoints/{ident}").json()["operation"]["failure-cause"]
     assert (cause["class"], cause["stack-trace"]) == ("builtins.OSError", "builtins.OSError: disk full")
+
+
+@pytest.mark.parametrize("error", [JobRestartingError("no process"), UnreachableError("it ends")])
+def test_a_question_that_can_be_answered_later_is_told_to_come_back(
+    client: TestClient, cluster: FakeCluster, error: Exception
+) -> None:
+    cluster.held = True
+    with ThreadPoolExecutor(1) as pool:
+        reply = pool.submit(client.get, f"/jobs/{RUNNING}/flott/watermark")
+        wait_for(lambda: cluster.promises)
+        cluster.release(error)
+    assert (reply.result().status_code, reply.result().json()) == (503, {"errors": [str(error)]})
+
+
+def test_an_order_that_a_jobmanager_drops_when_it_ends_is_told_to_come_back(
+    client: TestClient, cluster: FakeCluster
+) -> None:
+    cluster.held = True
+    with ThreadPoolExecutor(1) as pool:
+        reply = pool.submit(client.patch, f"/jobs/{RUNNING}")
+        wait_for(lambda: cluster.promises)
+        assert cluster.promises[0].cancel()
+    assert reply.result().status_code == 503
+    assert "is ending" in reply.result().json()["errors"][0]
 
 
 def test_an_unknown_trigger_is_not_found_nor_one_of_another_job_or_kind(client: TestClient) -> None:
@@ -204,6 +232,36 @@ def test_requirements_are_told_and_changed_by_vertex(client: TestClient, cluster
     reply = client.put(path, json={WINDOW: bounds(3)})
     assert cluster.orders == [("rescale", RUNNING, 3, "21" * 16), ("rescale", RUNNING, 3, "22" * 16)]
     assert client.get(f"/jobs/{RUNNING}/rescaling/{reply.json()['request-id']}").json() == completed({})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_of_several_orders_are_told_however_they_coincide(seed: int) -> None:
+    futures: list[Future[None]] = [Future() for _ in range(200)]
+    together: list[Future[None]] = []
+    barrier = threading.Barrier(3)
+
+    def end(some: list[Future[None]]) -> None:
+        barrier.wait()
+        for future in some:
+            future.set_result(None)
+
+    threads = [threading.Thread(target=end, args=(futures[start::2],)) for start in (0, 1)]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    together.append(_all_of(futures))
+    for thread in threads:
+        thread.join()
+    assert together[0].result(5) is None
+
+
+def test_one_of_several_orders_that_fails_is_told(client: TestClient) -> None:
+    futures: list[Future[None]] = [Future() for _ in range(3)]
+    together = _all_of(futures)
+    for future in futures:
+        future.set_exception(OSError("full"))
+    with pytest.raises(OSError, match="full"):
+        together.result(1)
 
 
 @pytest.mark.parametrize(

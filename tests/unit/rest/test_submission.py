@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from flott.errors import ClusterError
+from flott.runtime.cluster.job_store import JobStore
 from flott.runtime.cluster.submission import JobFile, JobSubmission
 from tests.unit.rest.fake_cluster import FakeCluster
 
@@ -71,6 +80,9 @@ def test_the_form_of_flinks_own_client_is_refused_with_a_sentence(client: TestCl
         (form(description("../../evil.py"), ("../../evil.py", b"x")), "plain name without folders"),
         (form(description("..\\\\evil.py")), "plain name without folders"),
         (form(description(**{JOB: "../../../tmp"})), "32 hexadecimal digits"),
+        (form(description(**{'"name": "a job"': '"name": 5'})), "The name of a job is of type str, found '5'"),
+        (form(description(**{'"batch": false': '"batch": "no"'})), "The batch of a job is of type bool"),
+        (form(description(**{'"parallelism": 1': '"parallelism": "x"'})), "The parallelism of a job is of type int"),
     ],
 )
 def test_what_cannot_be_run_is_refused(client: TestClient, cluster: FakeCluster, parts: list[Any], says: str) -> None:
@@ -108,6 +120,69 @@ def test_a_form_that_is_none_is_refused(client: TestClient, content_type: str, b
 
 def test_too_many_parts_are_refused(client: TestClient) -> None:
     assert client.post("/jobs", files=[("file", (f"{n}", b"")) for n in range(1100)]).status_code == 400
+
+
+def full(*_: Any, **__: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_job_that_the_cluster_has_no_room_for_is_answered_with_507_and_what_to_do(
+    client: TestClient, cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JobStore(tmp_path / "jobs")
+
+    def submit(submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
+        answer: Future[None] = Future()
+        try:
+            store.keep(submission, files)
+        except ClusterError as error:
+            answer.set_exception(error)
+        return answer
+
+    monkeypatch.setattr(cluster, "submit", submit)
+    monkeypatch.setattr(os, "fsync", full)
+    reply = client.post("/jobs", files=form(description("a.py"), ("a.py", b"x = 1")))
+    assert reply.status_code == 507
+    [message] = reply.json()["errors"]
+    assert f"could not be kept in {tmp_path / 'jobs'}: No space left on device. Nothing of it was kept: free" in message
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["while it comes in", "when it is put together"])
+def test_a_job_or_program_that_does_not_fit_into_the_temporary_folder_is_answered_with_507(
+    client: TestClient, cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "incoming"))
+    (tmp_path / "incoming").mkdir()
+    if where == "while it comes in":
+        monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", full)
+    else:
+        monkeypatch.setattr(shutil, "copyfileobj", full)
+    large = b"x" * 3_000_000  # beyond what is kept in memory
+    replies = [
+        client.post("/jobs", files=form(description("a.py"), ("a.py", large))),
+        client.post("/jars/upload", files={"jarfile": ("a.py", large)}),
+    ]
+    second = "incoming" if where == "while it comes in" else "programs"
+    for reply, folder in zip(replies, ("incoming", second), strict=True):
+        assert reply.status_code == 507, reply.text
+        [message] = reply.json()["errors"]
+        assert f"does not fit into {tmp_path / folder}" in message
+        assert "free space there and send it again" in message
+    assert cluster.submissions == {}
+    assert [list((tmp_path / folder).iterdir()) for folder in ("incoming", "programs")] == [[], []]
+
+
+def test_a_program_that_the_cluster_has_no_room_for_is_answered_with_507_and_leaves_nothing(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("replace", "mkdir"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
+            reply = client.post("/jars/upload", files={"jarfile": ("a.py", b"pass")})
+        assert reply.status_code == 507, reply.text
+        assert f"no room for programs in {tmp_path / 'programs'}" in reply.json()["errors"][0]
+        assert list((tmp_path / "programs").iterdir()) == []
 
 
 def test_an_upload_beyond_the_limit_is_refused_while_it_comes_in(serve: Any, cluster: FakeCluster) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from flott.runtime.cluster.job_store import JobStore
 from tests.unit.runtime.cluster.jobs import counting, counts, submission_of, wait_for
 from tests.unit.server.standby import Standby
 
@@ -33,14 +32,6 @@ def test_a_standby_says_who_leads_and_does_nothing_else(pair: tuple[Standby, Sta
     assert answer.status_code == 503
     assert first.url in answer.json()["errors"][0]
     assert list(answer.json()) == ["errors"]
-
-
-def test_a_job_that_a_deposed_leader_kept_in_its_last_moment_is_run(pair: tuple[Standby, Standby], tmp_path: Path):
-    first, _ = pair
-    job = submission_of(counting(tmp_path / "out", records=100), "left")
-    JobStore(tmp_path / "shared" / "default" / "jobs").keep(job, {})
-    wait_for(lambda: first.status(job.job_id) == "FINISHED")
-    assert sum(counts(tmp_path / "out").values()) == 100
 
 
 def test_a_leader_killed_in_mid_epoch_is_followed_by_the_standby_and_results_are_exact(

@@ -6,6 +6,7 @@ What takes a while is triggered here and asked for with the id that was returned
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -98,7 +99,7 @@ async def checkpoint(call: RestCall) -> Mapping[str, Any]:
 def checkpoint_state(call: RestCall) -> Mapping[str, Any]:
     """How a checkpoint stands."""
     outcome = call.operations.outcome(_checkpoints(call), call.path["triggerid"])
-    return outcome.reply(lambda number: {"checkpointId": number})
+    return outcome.reply(lambda number: {"checkpointId": number}, failure_name="failureCause")
 
 
 async def dispose(call: RestCall) -> Mapping[str, Any]:
@@ -176,15 +177,19 @@ def _all_of(futures: list[Future[None]]) -> Future[None]:
     """Done when all are; fails with the first that does."""
     together: Future[None] = Future()
     left = len(futures)
+    counting = threading.Lock()  # some may end while others are still being listened to
 
     def ended(future: Future[None]) -> None:
         nonlocal left
-        left -= 1
         failure = future.exception()
-        if failure is not None and not together.done():
-            together.set_exception(failure)
-        elif left == 0 and not together.done():
-            together.set_result(None)
+        with counting:
+            left -= 1
+            if together.done():
+                return
+            if failure is not None:
+                together.set_exception(failure)
+            elif left == 0:
+                together.set_result(None)
 
     for future in futures:
         future.add_done_callback(ended)

@@ -16,6 +16,7 @@ from flott.common import _cluster_options as options
 from flott.rest.endpoint import Endpoint, Part, Query, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.uploads import file_of, form_of, store
+from flott.rest.waiting import outcome_of
 from flott.runtime.cluster.programs import ProgramRun, ProgramStore, RunRequest, checked_name
 
 T = TypeVar("T")
@@ -140,7 +141,7 @@ async def plan(call: RestCall) -> PlanResponse:
 async def _told(call: RestCall, run: ProgramRun, future: Future[T], timeout_s: float) -> T:
     """What a program comes to; one that takes too long is ended."""
     try:
-        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), timeout_s)
+        return await outcome_of(future, timeout_s)
     except TimeoutError:
         call.programs.end(run)
         raise Refusal(500, f"{run.program.name} came to nothing within {timeout_s:g} s; it was ended.") from None

@@ -7,7 +7,7 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from flott.common.job_status import JobStatus
-from flott.rest.throwable import serialized_throwable
+from flott.rest.throwable import FailureCause, failure_cause
 from flott.runtime.cluster.job_view import FailureView, JobResultView, JobView
 
 ApplicationStatus = Literal["SUCCEEDED", "FAILED", "CANCELED", "UNKNOWN"]
@@ -17,7 +17,6 @@ class QueueStatus(TypedDict):
     id: Literal["IN_PROGRESS", "COMPLETED"]
 
 
-FailureCause = TypedDict("FailureCause", {"class": str, "stack-trace": str, "serialized-throwable": str})
 #: ``accumulator-results`` is for values that Java serialized, so it stays empty; programs ask for Flott's own form of
 #: it. Nothing may be added here: Flink's client reads this object field by field, and stumbles over what it does not
 #: know.
@@ -67,16 +66,10 @@ def execution_result(job: JobView, result: JobResultView | None) -> ExecutionRes
         "end-time": job.end_ms,
     }
     if result.failure is not None:
-        ended["failure-cause"] = failure_cause_of(result.failure)
+        ended["failure-cause"] = _cause_of(result.failure)
     return {"status": {"id": "COMPLETED"}, "job-execution-result": ended}
 
 
-def failure_cause_of(failure: FailureView) -> FailureCause:
-    """A failure in the form Flink's client reads."""
+def _cause_of(failure: FailureView) -> FailureCause:
     message = next((line.strip() for line in failure.text.splitlines() if line.strip()), failure.name)
-    message = message.removeprefix(f"{failure.name}: ")
-    return {
-        "class": failure.name,
-        "stack-trace": failure.text,
-        "serialized-throwable": serialized_throwable(failure.name, message, failure.text),
-    }
+    return failure_cause(failure.name, message.removeprefix(f"{failure.name}: "), failure.text)

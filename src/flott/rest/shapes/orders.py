@@ -7,6 +7,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from flott.rest.throwable import FailureCause
+
 TriggerId = Annotated[str, Field(pattern="^[0-9a-fA-F]{32}$")]
 FormatType = Literal["CANONICAL", "NATIVE"]
 
@@ -17,7 +19,6 @@ class EmptyResponse(TypedDict):
 
 TriggerResponse = TypedDict("TriggerResponse", {"request-id": str})
 RequirementsResponse = TypedDict("RequirementsResponse", {"request-id": NotRequired[str]})
-FailureCause = TypedDict("FailureCause", {"class": str, "stack-trace": str, "serialized-throwable": str})
 
 SavepointRequest = TypedDict(
     "SavepointRequest",
@@ -56,10 +57,14 @@ class OperationStatus(TypedDict):
 SavepointOutcome = TypedDict(
     "SavepointOutcome", {"location": NotRequired[str], "failure-cause": NotRequired[FailureCause]}
 )
-CheckpointOutcome = TypedDict(
-    "CheckpointOutcome", {"checkpointId": NotRequired[int], "failure-cause": NotRequired[FailureCause]}
-)
 PlainOutcome = TypedDict("PlainOutcome", {"failure-cause": NotRequired[FailureCause]})
+
+
+class CheckpointOutcome(TypedDict):
+    """Flink spells the failure of a checkpoint unlike that of everything else."""
+
+    checkpointId: NotRequired[int]
+    failureCause: NotRequired[FailureCause]
 
 
 class SavepointState(TypedDict):

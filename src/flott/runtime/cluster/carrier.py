@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -110,12 +111,24 @@ class SparkApplication:
         self._address: SparkAddress | None = None  #: of the last application: who finds it gone waits for the next
         self._resources: ResourceManager | None = None
         self._tidying = ThreadPoolExecutor(max_workers=1, thread_name_prefix="end-workers")
+        self._changing = threading.Lock()  #: one is being started or stopped
+        self._closed = False
 
     @property
     def address(self) -> SparkAddress | None:
         return self._address
 
     def start(self) -> None:
+        with self._changing:
+            self._start()
+
+    def restart(self) -> None:
+        with self._changing:
+            self._stop()
+            if not self._closed:  # nobody would end another one
+                self._start()
+
+    def _start(self) -> None:
         from flott.runtime.spark.session import log_file_in
         from flott.runtime.spark.sharing import SharedApplication
 
@@ -125,10 +138,6 @@ class SparkApplication:
         self._address = self._application.address
         self._resources = ResourceManager(self._application.executors, self._configuration, self._clock)
         self._resources.start()
-
-    def restart(self) -> None:
-        self._stop()
-        self.start()
 
     def is_alive(self) -> bool:
         application = self._application
@@ -151,8 +160,10 @@ class SparkApplication:
         return resources.waiting(jobs) if resources is not None else {}
 
     def close(self) -> None:
+        self._closed = True
         self._tidying.shutdown(wait=False, cancel_futures=True)
-        self._stop()
+        with self._changing:
+            self._stop()
 
     def _stop(self) -> None:
         application, self._application = self._application, None

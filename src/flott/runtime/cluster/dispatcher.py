@@ -16,8 +16,8 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,16 @@ from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
-from flott.errors import ClusterError, FlottError, JobEndedError, JobNotFoundError, SubmissionError, UnreachableError
+from flott.errors import (
+    ClusterError,
+    ConfigurationError,
+    FlottError,
+    JobEndedError,
+    JobNotFoundError,
+    JobRestartingError,
+    SubmissionError,
+    UnreachableError,
+)
 from flott.runtime.clock import Clock
 from flott.runtime.cluster.channel import Assignment, CancelOrder, Order, SuspendOrder
 from flott.runtime.cluster.folders import ClusterFolders
@@ -48,8 +57,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _TICK_SECONDS = 0.25
 #: How long processes have to stop where they are when the JobManager ends.
 _SUSPEND_SECONDS = 20.0
-#: How often a leader looks for jobs that another one has left.
-_LOOK_SECONDS = 3.0
+#: How long the process of a job that has ended may clean up before it is killed, and the JobManager does the rest.
+_CLEAN_UP_SECONDS = 300.0
 
 #: How the keys begin of options that are the JobManager's own, its secrets among them: jobs are not told.
 _OWN_OPTIONS = (
@@ -70,8 +79,9 @@ class _Job:
     deaths: list[float] = field(default_factory=list)  #: of its processes, in the last hour
     start_at: float = math.inf  #: when it gets its next process, if it has none
     kill_at: float = math.inf  #: when its process is killed, if it is there
+    excuse: str | None = None  #: why its process is killed, if that is not the job's own fault
     cancelled: bool = False
-    ending: bool = False  #: it is being put away, and gets no process any more
+    ending: JobStatus | None = None  #: what it is being put away as; it gets no process any more
     view: JobView = field(init=False)  #: what others see
 
     def __post_init__(self) -> None:
@@ -106,14 +116,14 @@ class Dispatcher:
             self._fence.claim()  # before anything is read: it does not change behind this one's back any more
         self._store = JobStore(folders.jobs, self._fence)
         self._archive = JobArchive(
-            folders.archive,
+            folders.jobs,
             options.read(configuration, cluster_options.JOBS_KEPT),
             options.read(configuration, cluster_options.JOBS_KEPT_FOR),
             self._fence,
         )
         self._restarts = options.read(configuration, cluster_options.JOB_PROCESS_RESTARTS)
         self._jobs: dict[str, _Job] = {}
-        self._left: set[str] = set()  #: jobs that somebody else has kept
+        self._leaving: dict[JobProcess, float] = {}  #: processes of jobs that have ended, and when their time is up
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._work = ThreadPoolExecutor(max_workers=8, thread_name_prefix="dispatcher")
@@ -122,10 +132,14 @@ class Dispatcher:
 
     def jobs(self) -> Sequence[JobView]:
         """All jobs, the newest first."""
-        running = [job.view for job in list(self._jobs.values())]
+        running = self.running()
         known = {view.job_id for view in running}
         views = [*running, *(job.view for job in self._archive.jobs() if job.view.job_id not in known)]
         return sorted(views, key=lambda view: (-view.start_ms, view.job_id))
+
+    def running(self) -> Sequence[JobView]:
+        """Those that have not ended."""
+        return [job.view for job in list(self._jobs.values())]
 
     def job(self, job_id: str) -> JobView:
         """One of them."""
@@ -159,18 +173,19 @@ class Dispatcher:
         except ClusterError as error:
             return _failed(error)
         if process is None:
-            return _failed(ClusterError(f"Job {job_id} has no process at the moment: it is being started again."))
+            return _failed(JobRestartingError(f"Job {job_id} has no process at the moment: it is being started again."))
         return process.order(order)
 
     def cancel(self, job_id: str) -> Future[None]:
         """Ask a job to end; one that was cancelled already is asked in vain, and that is fine."""
         try:
             job = self._running(job_id)
-        except JobEndedError as error:
-            return _done(None) if self.job(job_id).status is JobStatus.CANCELED else _failed(error)
         except ClusterError as error:
-            return _failed(error)
+            ended = self._archive.get(job_id)
+            return _done(None) if ended is not None and ended.view.status is JobStatus.CANCELED else _failed(error)
         with self._lock:
+            if job.ending is JobStatus.FAILED:
+                return _failed(JobEndedError(f"Job {job_id} ({job.view.name!r}) has failed: its end is being written."))
             job.cancelled = True
             process = job.process
             if process is None:
@@ -211,10 +226,6 @@ class Dispatcher:
             self._work.submit(self._tidy_up, ended)
         found = 0
         for submission in self._store.jobs():
-            if self._archive.has(submission.job_id):
-                log.error("Job %s (%r) has ended, and is not run again: delete %s.",
-                          submission.job_id, submission.name, self._store.folder_of(submission.job_id))  # fmt: skip
-                continue
             log.info("Job %s (%r) is recovered.", submission.job_id, submission.name)
             self._begin(submission)
             found += 1
@@ -223,31 +234,15 @@ class Dispatcher:
 
     def _keep_time(self) -> None:
         """Do what is due, until the JobManager ends."""
-        look_at = self._clock.monotonic() + _LOOK_SECONDS
         while not self._closing.wait(_TICK_SECONDS):
-            if self._fence is not None and self._clock.monotonic() >= look_at:
-                self._take_up_left()
-                look_at = self._clock.monotonic() + _LOOK_SECONDS
-            for job_id, job in list(self._jobs.items()):
+            due: list[Callable[[], None]] = [partial(self._look_after, *item) for item in list(self._jobs.items())]
+            for chore in (*due, self._end_lingering, self.forget_old):
                 try:
-                    self._do_what_is_due(job_id, job)
-                except Exception:
-                    log.exception("Job %s could not be looked after, which is tried again.", job_id)
-            self.forget_old()
+                    chore()
+                except Exception:  # whatever it is: no other job may wait for ever because of it
+                    log.exception("Something that was due could not be done, which is tried again.")
 
-    def _take_up_left(self) -> None:
-        """A leader may have kept a job in the very moment in which it was deposed, and told the client so."""
-        with suppress(OSError):  # then later
-            unknown = {job_id for job_id in self._store.ids() - set(self._jobs) if not self._archive.has(job_id)}
-            for job_id in unknown & self._left:  # seen twice: one that is being taken in here is known by then
-                try:
-                    self._begin(self._store.get(job_id))
-                    log.info("Job %s was submitted to another JobManager, and is run here.", job_id)
-                except SubmissionError as error:
-                    log.error("Job %s, left by another JobManager, cannot be read: %s", job_id, error)
-            self._left = unknown
-
-    def _do_what_is_due(self, job_id: str, job: _Job) -> None:
+    def _look_after(self, job_id: str, job: _Job) -> None:
         now, process = self._clock.monotonic(), job.process
         if process is None and now >= job.start_at:
             self._start(job_id)
@@ -256,12 +251,21 @@ class Dispatcher:
             job.kill_at = math.inf
             process.kill()
 
+    def _end_lingering(self) -> None:
+        now = self._clock.monotonic()
+        for process, until in list(self._leaving.items()):
+            if now >= until:
+                log.error("Job %s has ended, but its process does not: it is killed.", process.job_id)
+                self._leaving.pop(process, None)
+                process.kill()
+
     def _take_in(self, submission: JobSubmission, files: Mapping[str, Path]) -> None:
         if self._closing.is_set():
             raise _ending()
         if submission.job_id in self._jobs or self._archive.has(submission.job_id):
             raise SubmissionError(f"There is a job {submission.job_id} already.")
         options.validate(Configuration.of(submission.configuration))
+        self._refuse_unshared(submission)
         submission = replace(submission, submitted_ms=self._clock.now_ms())
         self._store.keep(submission, files)
         log.info("Job %s (%r) was submitted.", submission.job_id, submission.name)
@@ -289,7 +293,7 @@ class Dispatcher:
         """Give a job a process, unless it has one."""
         with self._lock:
             job = self._jobs.get(job_id)
-            if job is None or job.process is not None or job.ending or self._closing.is_set():
+            if job is None or job.process is not None or job.ending is not None or self._closing.is_set():
                 return
             assignment = Assignment(
                 submission=job.submission,
@@ -303,8 +307,8 @@ class Dispatcher:
             try:
                 process = job.process = JobProcess(assignment, self)
                 job.start_at = job.kill_at = math.inf
-            except OSError as error:
-                process, reason = None, f"The process of the job could not be started: {error.strerror}."
+            except (OSError, RuntimeError) as error:  # no process, or no thread to follow it
+                process, reason = None, f"The process of the job could not be started: {error}."
         if process is None:
             self._go_on(job, reason)
         elif job.cancelled:
@@ -316,12 +320,26 @@ class Dispatcher:
     def _merged(self, submission: JobSubmission) -> dict[str, str]:
         """The cluster's configuration, without what is the JobManager's own, and over it the job's."""
         merged = {key: text for key, text in self._configuration.to_dict().items() if not key.startswith(_OWN_OPTIONS)}
-        merged.update({key: text for key, text in submission.configuration.items() if not key.startswith(_OWN_OPTIONS)})
+        foreign = (*_OWN_OPTIONS, "spark.")  # the Spark application runs already, as the JobManager's options say
+        merged.update({key: text for key, text in submission.configuration.items() if not key.startswith(foreign)})
         merged.pop(options.TARGET.key, None)
         if not Configuration.of(merged).contains(options.CHECKPOINT_DIR):
             merged[options.CHECKPOINT_DIR.key] = str(self._folders.checkpoints)
         merged[options.LOG_DIR.key] = str(self._folders.logs)
         return merged
+
+    def _refuse_unshared(self, submission: JobSubmission) -> None:
+        """Executors on other machines do not see the cluster's folder; with high availability it is shared storage."""
+        given = (Configuration.of(submission.configuration), self._configuration)
+        if any(configuration.contains(options.CHECKPOINT_DIR) for configuration in given):
+            return
+        on_spark = options.read(self._configuration, options.TARGET) != "in-process"
+        merged = Configuration.of(self._merged(submission))
+        if on_spark and options.needs_shared_storage(merged) and self._folders.shared == self._folders.own:
+            raise ConfigurationError(
+                f"With spark.master {merged.get_string('spark.master', '')} state must be where all executors can reach"
+                " it: set execution.checkpointing.dir to a directory on shared storage."
+            )
 
     # --- what processes say ------------------------------------------------------------------------------------------
 
@@ -342,10 +360,14 @@ class Dispatcher:
             view = job.past.shown(view)
         log.info("Job %s (%r) ended: %s.", view.job_id, view.name, view.status.name)
         runtime_ms = max(result.net_runtime_ms, view.end_ms - view.start_ms)  # of all its processes
-        return self._archive_job(view, replace(result, net_runtime_ms=runtime_ms)) is not None
+        if self._archive_job(view, replace(result, net_runtime_ms=runtime_ms)) is None:
+            return False
+        self._leaving[process] = self._clock.monotonic() + _CLEAN_UP_SECONDS
+        return True
 
     def on_exit(self, process: JobProcess, code: int, ended: bool) -> None:
         self._on_gone(process.job_id)
+        self._leaving.pop(process, None)
         with self._lock:
             job = self._jobs.get(process.job_id)
             if job is not None and job.process is process:
@@ -355,7 +377,10 @@ class Dispatcher:
         if job is not None:
             self._go_on(job, f"The process of the job {_in_words(code)}.")
         elif (archived := self._archive.get(process.job_id)) is not None:
-            self._archive.tidied(process.job_id) if code == 0 else self._tidy_up(archived)
+            if code == 0:
+                self._archive.tidied(process.job_id)
+            else:
+                self._tidy_up(archived)
 
     def _go_on(self, job: _Job, reason: str) -> None:
         """A job has no process any more, or could not get one: it gets another after a while, or has to end."""
@@ -363,18 +388,24 @@ class Dispatcher:
             return
         now, job_id = self._clock.monotonic(), job.submission.job_id
         with self._lock:
-            job.deaths = [*(at for at in job.deaths if now - at < _HOUR_SECONDS), now]
+            excuse, job.excuse = job.excuse, None
+            job.deaths = [at for at in job.deaths if now - at < _HOUR_SECONDS] + ([] if excuse else [now])
             deaths = len(job.deaths)
             # One that was suspended has another leader, or this one only seems to have lost it: it is no end.
             suspended = job.view.status is JobStatus.SUSPENDED
-            job.ending = not suspended and (job.cancelled or deaths > self._restarts)
-        log.warning("Job %s (%r)%s: %s", job_id, job.view.name, " was suspended" if suspended else "", reason)
-        if not job.ending:
-            self._wait_for_process(job, reason, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(deaths - 1, 10)))
-        elif job.cancelled:
+            if not suspended and job.cancelled:
+                job.ending = JobStatus.CANCELED
+            elif not suspended and deaths > self._restarts:
+                job.ending = JobStatus.FAILED
+        log.warning("Job %s (%r)%s: %s", job_id, job.view.name, " was suspended" if suspended else "", excuse or reason)
+        if job.ending is JobStatus.CANCELED:
             self._put_away(job, JobStatus.CANCELED)
-        else:
+        elif job.ending is JobStatus.FAILED:
             self._put_away(job, JobStatus.FAILED, f"{reason} It was death number {deaths} within an hour.")
+        elif excuse:
+            self._wait_for_process(job, excuse, 0.0)
+        else:
+            self._wait_for_process(job, reason, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(deaths - 1, 10)))
 
     def _wait_for_process(self, job: _Job, reason: str, seconds: float) -> None:
         failure = FailureView("JobProcessDied", reason, self._clock.now_ms())
@@ -404,7 +435,7 @@ class Dispatcher:
         """Make the end of a job durable, however long the disk takes to have room again; None: the JobManager ends."""
         while True:
             try:
-                ended = self._archive.put(self._store.folder_of(view.job_id), view, result)
+                ended = self._archive.put(view, result)
                 break
             except OSError as error:
                 log.error("The end of job %s cannot be written, which is tried again: %s", view.job_id, error)
@@ -443,12 +474,9 @@ class Dispatcher:
         with self._lock:
             lost = [(job, job.process) for job in self._jobs.values() if job.process is not None]
             for job, _ in lost:
-                job.process = None
+                job.excuse = "The Spark application has ended."
         for _, process in lost:
             process.kill()
-        for job, process in lost:
-            process.wait(_SUSPEND_SECONDS)
-            self._wait_for_process(job, "The Spark application has ended.", 0.0)
 
     def close(self, *, at_once: bool = False) -> None:
         """Stop all jobs where they stand; they are kept. ``at_once``: somebody else may be running them already."""

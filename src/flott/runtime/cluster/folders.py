@@ -60,13 +60,8 @@ class ClusterFolders:
 
     @property
     def jobs(self) -> Path:
-        """Jobs that have not ended."""
+        """Jobs, those that have ended among them."""
         return self.shared / "jobs"
-
-    @property
-    def archive(self) -> Path:
-        """Jobs that have."""
-        return self.shared / "archive"
 
     @property
     def checkpoints(self) -> Path:

@@ -101,7 +101,9 @@ class JobManager:
 
     def job(self, job_id: str) -> JobView:
         view = self._dispatcher.job(job_id)
-        return view if view.status.is_terminal_state() else _waits(view, self._carrier.waiting([view]))
+        if view.status.is_terminal_state():
+            return view
+        return _waits(view, self._carrier.waiting(self._dispatcher.running()))  # it waits for others, who are named
 
     def result(self, job_id: str) -> JobResultView | None:
         return self._dispatcher.result(job_id)

@@ -21,7 +21,8 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 import flott
-from flott.errors import ClusterError, JobEndedError
+from flott.common.configuration import Configuration
+from flott.errors import ClusterError, JobEndedError, JobRestartingError
 from flott.runtime.cluster.channel import (
     Acknowledged,
     Assignment,
@@ -32,7 +33,9 @@ from flott.runtime.cluster.channel import (
     Request,
     Viewed,
 )
+from flott.runtime.cluster.job_log import rotation_of
 from flott.runtime.cluster.job_view import JobResultView, JobView
+from flott.runtime.logs.output_file import OutputFile
 
 log = logging.getLogger("flott.cluster")
 
@@ -68,9 +71,11 @@ class JobProcess:
         self._ended = False  #: the job, and that is durable
         self._outbox: SimpleQueue[object] = SimpleQueue()
         self._outbox.put(assignment)
+        rotation = rotation_of(Configuration.of(assignment.configuration))
+        self._output = OutputFile(assignment.log_folder / "job.out", rotation)
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self._process = _start(theirs.fileno(), assignment.log_folder, assignment.echo)
+            self._process = _start(theirs.fileno(), self._output, assignment.echo)
             self._line = Line(Connection(ours.detach()))
         self._thread = threading.Thread(target=self._listen, name=f"job-{self.job_id[:8]}", daemon=True)
         self._thread.start()
@@ -129,6 +134,7 @@ class JobProcess:
     def _take_messages(self) -> None:
         """Until the process has hung up, or is gone."""
         while True:
+            self._output.bound()
             if not self._line.has_news(_LOOK_SECONDS):
                 if self._process.poll() is not None:
                     return
@@ -154,7 +160,9 @@ class JobProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_EXIT_SECONDS)
         self._kill_group()
-        return self._process.wait()
+        code = self._process.wait()
+        self._output.bound()
+        return code
 
     def _kill_group(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -173,12 +181,11 @@ class JobProcess:
     def _no_answer(self) -> ClusterError:
         if self._ended:
             return JobEndedError(f"Job {self.job_id} ended before it could answer.")
-        return ClusterError(f"The process of job {self.job_id} died before it could answer.")
+        return JobRestartingError(f"The process of job {self.job_id} died before it could answer.")
 
 
-def _start(descriptor: int, log_folder: Path, echo: bool) -> subprocess.Popen[bytes]:
-    log_folder.mkdir(parents=True, exist_ok=True)
-    out = os.open(log_folder / "job.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def _start(descriptor: int, output: OutputFile, echo: bool) -> subprocess.Popen[bytes]:
+    out = output.open()
     try:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "flott.runtime.cluster.job_runner", str(descriptor)],

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
-from flott.errors import EpochFailure, FlottError, LeadershipLostError
+from flott.errors import EpochFailure, FlottError, JobEndedError, LeadershipLostError
 from flott.graph.job_graph import JobGraph
 from flott.runtime.clock import SystemClock
 from flott.runtime.cluster.channel import (
@@ -155,7 +155,10 @@ class JobRunner:
                     self._acknowledged.set()
                 case Request(number, CancelOrder() | SuspendOrder() as order):
                     self._line.send(Reply(number, self._is_running()))  # first: to stop may take long
-                    self._stop(order)
+                    try:
+                        self._stop(order)
+                    except Exception:  # this thread must go on: it hears that the end is durable, or that it must die
+                        log.exception("The job could not be told to end; it is killed if it does not.")
                 case Request(number, order):
                     # Each in a thread of its own: nobody waits until the job is ready because somebody else does.
                     threading.Thread(target=self._carry_out, args=(number, order), daemon=True).start()
@@ -169,16 +172,18 @@ class JobRunner:
             return
 
         def tell(done: CompletableFuture[Any]) -> None:
-            failure = done.exception()
             self._send_view()  # who is answered sees what was done
-            self._line.send(Reply(number, done.result()) if failure is None else Reply.failed(number, failure))
+            try:
+                self._line.send(Reply(number, done.result()))
+            except Exception as error:  # it failed, or has a result that cannot travel: either way somebody waits
+                self._line.send(Reply.failed(number, error))
 
         answer.when_done(tell)
 
     def _begin(self, order: JobOrder) -> CompletableFuture[Any]:
         client, job = self._client, self._job
         if client is None or job is None:
-            raise FlottError("The job has ended.")
+            raise JobEndedError(f"Job {self._assignment.submission.job_id} has ended: it never began.")
         match order:
             case SavepointOrder(directory, format_type, afterwards):
                 match afterwards:
@@ -228,7 +233,10 @@ class JobRunner:
             recorder = self._recorder
             if recorder is not None and recorder.version != self._told and not self._over.is_set():
                 self._told = recorder.version
-                self._tell(Viewed(self._view(recorder)))
+                try:
+                    self._tell(Viewed(self._view(recorder)))
+                except Exception:  # the next one may be better, and whoever is answered here must not wait for it
+                    log.exception("How the job stands cannot be said.")
 
     def _view(self, recorder: JobRecorder) -> JobView:
         return replace(recorder.view(), process=os.getpid())

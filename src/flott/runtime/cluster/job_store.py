@@ -1,12 +1,13 @@
 """Jobs that were taken in, and those that have ended: kept on disk, so that a JobManager's death loses neither.
 
-    jobs/<job id>/      submission.json  graph.pickle  files/...         until the job has ended
-    archive/<job id>/   the same, and view.pickle  result.pickle         then, as many and as long as configured
-                        and untidy, until its checkpoints are deleted
+    jobs/<job id>/      submission.json  graph.pickle  files/...     from before the job is started
+                        end.pickle                                   once it has ended: how
+                        untidy                                       until its checkpoints are deleted, too
 
-A job is in the first folder from before it is started until its end is durable. Its folder then moves to the second: a
-rename, so there is no moment in which it is in neither or in both. Where several JobManagers share the folders, a fence
-(``runtime.fence``) tells a deposed one to leave them alone.
+A job appears by one rename of its whole folder, ends by one rename of one file, and is forgotten by one rename of its
+folder. So there is no moment in which it is half there, or ended and about to be run. Where several JobManagers share
+the folder, all three renames are to or from the leader's seat (``runtime.fence``): a deposed one fails to do any of
+them, whenever it was stopped. Decision 0020 says who else writes to the storage that JobManagers share.
 """
 
 from __future__ import annotations
@@ -15,30 +16,24 @@ import logging
 import os
 import pickle
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from flott.errors import ClusterError, FlottError, SubmissionError
+from flott.errors import ClusterError, FlottError, StorageFullError, SubmissionError
 from flott.runtime.cluster.job_view import JobResultView, JobView
 from flott.runtime.cluster.submission import JobSubmission, is_job_id
+from flott.runtime.cluster.whole_folders import WholeFolders
 from flott.runtime.fence import Fence
-from flott.runtime.storage import sync_folder
+from flott.runtime.storage import LocalStorage, is_full, sync_folder
 
 log = logging.getLogger("flott.cluster")
-
-T = TypeVar("T")
 
 _SUBMISSION = "submission.json"
 _GRAPH = "graph.pickle"
 _FILES = "files"
-_VIEW = "view.pickle"
-_RESULT = "result.pickle"
+_END = "end.pickle"
 _UNTIDY = "untidy"
-_DRAFT = ".draft-"
 
 
 @dataclass(frozen=True)
@@ -55,35 +50,29 @@ class JobStore:
 
     def __init__(self, folder: Path, fence: Fence | None = None):
         self.folder = folder
-        self._fence = fence
-        folder.mkdir(parents=True, exist_ok=True)
-        for draft in folder.glob(f"{_DRAFT}*"):
-            shutil.rmtree(draft, ignore_errors=True)  # somebody was handing it over when the process died
+        self._folders = WholeFolders(folder, fence)
 
     def keep(self, submission: JobSubmission, files: Mapping[str, Path]) -> None:
-        """Keep a job durably; its files are moved here."""
+        """Keep a job durably; its files are moved here. What is refused leaves nothing behind."""
         if missing := [file.name for file in submission.files if file.name not in files]:
             raise SubmissionError(f"Files that the job names did not come with it: {', '.join(missing)}.")
-        folder = self.folder / submission.job_id
         draft: Path | None = None
         try:
-            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self.folder))
+            draft = self._folders.draft(submission.job_id)
             self._write(draft, submission, files)
-            if self._fence is not None:
-                self._fence.check()
-            draft.rename(folder)
-        except (OSError, FlottError) as error:
-            if draft is not None:
-                shutil.rmtree(draft, ignore_errors=True)
-            if not isinstance(error, OSError):
-                raise
-            if folder.exists():
-                raise SubmissionError(f"There is a job {submission.job_id} already.") from error
-            raise self._refusal(error) from error
-        try:
-            sync_folder(self.folder)
+            self._folders.publish(draft, submission.job_id)
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)  # nobody may find what the client was told did not happen
+            if (self.folder / submission.job_id).exists():
+                raise SubmissionError(f"There is a job {submission.job_id} already.") from error
+            self._folders.check(draft)
+            raise self._refusal(error) from error
+        finally:
+            if draft is not None:
+                shutil.rmtree(draft, ignore_errors=True)  # it is not there any more if it was published
+        try:
+            self._folders.flush()
+        except OSError as error:
+            self._folders.remove(submission.job_id)  # nobody may find what the client was told did not happen
             raise self._refusal(error) from error
 
     def _write(self, draft: Path, submission: JobSubmission, files: Mapping[str, Path]) -> None:
@@ -93,32 +82,33 @@ class JobStore:
             _sync(draft / _FILES / file.name)
         _write(draft / _GRAPH, submission.graph)
         _write(draft / _SUBMISSION, submission.description())
+        (draft / _UNTIDY).touch()
         sync_folder(draft / _FILES)
         sync_folder(draft)
 
     def _refusal(self, error: OSError) -> ClusterError:
+        if is_full(error):
+            return StorageFullError(
+                f"The job could not be kept in {self.folder}: {error.strerror}. Nothing of it was kept: free space"
+                " there and submit it again."
+            )
         return ClusterError(f"The job could not be kept in {self.folder}: {error.strerror}.")
 
     def jobs(self) -> Iterator[JobSubmission]:
-        """All that are kept; one that cannot be read is told, and left where it is."""
-        for folder in sorted(self.folder.iterdir()):
-            if is_job_id(folder.name):
-                try:
-                    yield read_submission(folder)
-                except (OSError, SubmissionError) as error:
-                    log.error("The job kept in %s cannot be read, and is not run: %s", folder, error)
+        """All that are kept and have not ended; one that cannot be read is told, and left where it is."""
+        for job_id in sorted(self.ids()):
+            try:
+                yield self.get(job_id)
+            except (OSError, SubmissionError) as error:
+                log.error("The job kept in %s cannot be read, and is not run: %s", self.folder / job_id, error)
 
     def ids(self) -> set[str]:
-        """The ids of all that are kept."""
-        return {name for name in os.listdir(self.folder) if is_job_id(name)}
+        """Their ids."""
+        return {name for name in os.listdir(self.folder) if is_job_id(name) and not has_ended(self.folder / name)}
 
     def get(self, job_id: str) -> JobSubmission:
         """One of them."""
         return read_submission(self.folder / job_id)
-
-    def folder_of(self, job_id: str) -> Path:
-        """Where a job is kept."""
-        return self.folder / job_id
 
     def files_of(self, job_id: str) -> Path:
         """The folder of the files that came with a job."""
@@ -132,42 +122,30 @@ class JobArchive:
         self.folder = folder
         self._capacity = capacity
         self._keep_ms = keep_ms
-        self._fence = fence
-        folder.mkdir(parents=True, exist_ok=True)
+        self._folders = WholeFolders(folder, fence)
+        self._storage = LocalStorage(fence.home if fence is not None else str(folder), fence=fence)
         found = [ended for entry in folder.iterdir() if is_job_id(entry.name) if (ended := _read(entry)) is not None]
         self._ended = {job.view.job_id: job for job in sorted(found, key=lambda job: job.view.end_ms)}
 
-    def put(self, kept: Path, view: JobView, result: JobResultView) -> EndedJob:
-        """Take a job over from where it was kept. When this returns its end is durable.
+    def put(self, view: JobView, result: JobResultView) -> EndedJob:
+        """Write down how a job ended. When this returns that is durable.
 
         Another JobManager may have been here before: then it is as that one found it.
         """
         folder = self.folder / view.job_id
-        ended = None if kept.is_dir() else _read(folder)
+        ended = _read(folder)
         if ended is None:
-            self._move(kept, folder, view, result)
+            self._storage.publish(self._name(view.job_id, _END), pickle.dumps((view, result), protocol=5))
             ended = EndedJob(view, result, folder)
         self._ended[view.job_id] = ended
         return ended
 
-    def _move(self, kept: Path, folder: Path, view: JobView, result: JobResultView) -> None:
-        kept.mkdir(exist_ok=True)
-        _write(kept / _VIEW, pickle.dumps(view, protocol=5))
-        _write(kept / _RESULT, pickle.dumps(result, protocol=5))
-        _write(kept / _UNTIDY, b"")
-        sync_folder(kept)
-        if self._fence is not None:
-            self._fence.check()
-        if folder.exists():  # what is left of a job by the same id that cannot be read any more
-            shutil.rmtree(folder)
-        kept.rename(folder)
-        sync_folder(self.folder)
-        sync_folder(kept.parent)
-
     def tidied(self, job_id: str) -> None:
         """Nothing is left to be deleted of a job."""
-        with suppress(OSError):  # then it is looked at again by the next JobManager
-            (self.folder / job_id / _UNTIDY).unlink(missing_ok=True)
+        try:
+            self._storage.delete(self._name(job_id, _UNTIDY))
+        except FlottError as error:  # then it is looked at again by the next JobManager
+            log.warning("Job %s is cleaned up, which could not be written down: %s", job_id, error)
 
     def untidy(self) -> list[EndedJob]:
         """Those of which something may be left."""
@@ -175,7 +153,7 @@ class JobArchive:
 
     def has(self, job_id: str) -> bool:
         """Whether such a job has ended, even if nothing more is known of it."""
-        return job_id in self._ended or (self.folder / job_id).exists()
+        return job_id in self._ended or has_ended(self.folder / job_id)
 
     def jobs(self) -> list[EndedJob]:
         """The ended jobs, oldest first."""
@@ -186,35 +164,46 @@ class JobArchive:
         return self._ended.get(job_id)
 
     def forget_old(self, now_ms: int) -> list[str]:
-        """Delete those that are too many or too old; their ids."""
+        """Delete those that are too many or too old; the ids of those that are gone."""
         ended = self.jobs()
         beyond = max(0, len(ended) - self._capacity)
-        gone = [job for number, job in enumerate(ended) if number < beyond or now_ms - job.view.end_ms > self._keep_ms]
-        for job in gone:
-            self._ended.pop(job.view.job_id, None)
-            shutil.rmtree(job.folder, ignore_errors=True)
-        return [job.view.job_id for job in gone]
+        due = [job for number, job in enumerate(ended) if number < beyond or now_ms - job.view.end_ms > self._keep_ms]
+        return [job.view.job_id for job in due if self._forget(job.view.job_id)]
+
+    def _forget(self, job_id: str) -> bool:
+        try:
+            self._folders.remove(job_id)
+        except (OSError, FlottError):  # later, or by another JobManager
+            return False
+        self._ended.pop(job_id, None)
+        return True
+
+    def _name(self, job_id: str, file: str) -> str:
+        return os.path.relpath(self.folder / job_id / file, self._storage.root)
+
+
+def has_ended(folder: Path) -> bool:
+    """Whether the job kept in a folder has ended."""
+    return (folder / _END).exists()
 
 
 def read_submission(folder: Path) -> JobSubmission:
-    """The job kept in a folder, of either kind."""
+    """The job kept in a folder, whether it has ended or not."""
     return JobSubmission.of((folder / _SUBMISSION).read_bytes(), (folder / _GRAPH).read_bytes())
 
 
 def _read(folder: Path) -> EndedJob | None:
-    """A job of the archive; None if it cannot be read."""
+    """A job that has ended; None if it has not, or cannot be read."""
     try:
-        return EndedJob(_load(folder / _VIEW, JobView), _load(folder / _RESULT, JobResultView), folder)
+        view, result = pickle.loads((folder / _END).read_bytes())
+        if not (isinstance(view, JobView) and isinstance(result, JobResultView)):
+            raise TypeError(f"{_END} holds {type(view).__name__} and {type(result).__name__}")
+        return EndedJob(view, result, folder)
+    except FileNotFoundError:
+        return None
     except Exception as error:  # of a pickle anything may come
         log.warning("The ended job kept in %s cannot be read, and is not shown: %s", folder, error)
         return None
-
-
-def _load(path: Path, kind: type[T]) -> T:
-    found = pickle.loads(path.read_bytes())
-    if not isinstance(found, kind):
-        raise TypeError(f"{path} holds {type(found).__name__}")
-    return found
 
 
 def _write(path: Path, data: bytes) -> None:

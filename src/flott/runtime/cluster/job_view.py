@@ -152,7 +152,9 @@ class CheckpointTask:
 class CheckpointView:
     """One checkpoint (an epoch) or savepoint."""
 
-    id: int  #: the epoch; a savepoint has that of the checkpoint it was taken of
+    #: The epoch; a savepoint has that of the checkpoint it was taken of. The next number is the next epoch's, and tools
+    #: take what has the largest number for the latest state, so there is none to give a savepoint as its own.
+    id: int
     status: str  #: IN_PROGRESS, COMPLETED or FAILED
     triggered_ms: int
     acknowledged_ms: int = NEVER

@@ -32,7 +32,8 @@ from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
 from flott.common.config_options import ConfigOption
 from flott.common.configuration import Configuration
-from flott.errors import ClusterError, SubmissionError
+from flott.errors import ClusterError, StorageFullError, SubmissionError
+from flott.runtime.storage import is_full
 
 LOG = logging.getLogger("flott.programs")
 
@@ -171,7 +172,10 @@ class ProgramStore:
 
     def incoming(self) -> Path:
         """A fresh folder on the same file system, for an upload that is still coming in. The caller removes it."""
-        return Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._folder))
+        try:
+            return Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._folder))
+        except OSError as error:
+            raise self._refusal(error) from error
 
     def add(self, name: str, received: Path) -> UploadedProgram:
         """Keep a file under the name the client gave it; moves it."""
@@ -180,9 +184,21 @@ class ProgramStore:
             _check_archive(name, received)
         ident = f"{uuid.uuid4()}_{name}"
         prepared = self.incoming()
-        os.replace(received, prepared / name)
-        os.replace(prepared, self._folder / ident)
+        try:
+            os.replace(received, prepared / name)
+            os.replace(prepared, self._folder / ident)
+        except OSError as error:
+            shutil.rmtree(prepared, ignore_errors=True)
+            raise self._refusal(error) from error
         return self.get(ident)
+
+    def _refusal(self, error: OSError) -> ClusterError:
+        if is_full(error):
+            return StorageFullError(
+                f"There is no room for programs in {self._folder}: {error.strerror}. Nothing was kept: free space there"
+                " and try again."
+            )
+        return ClusterError(f"Programs cannot be kept in {self._folder}: {error.strerror}.")
 
     def list(self) -> Sequence[UploadedProgram]:
         """All of them, the newest first."""
@@ -238,10 +254,6 @@ class ProgramStore:
         if run is not None:
             with suppress(InvalidStateError):  # a program may submit several
                 run.job.set_result(job_id)
-
-    def await_job(self, run_id: str) -> Future[str]:
-        """The first job of a run."""
-        return self._runs[run_id].job
 
     def end(self, run: ProgramRun) -> None:
         """End a program's process, if it still runs."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from flott.common import _cluster_options as cluster_options
@@ -39,16 +38,11 @@ class Executors(Protocol):
     def can_grow(self) -> bool:
         """Whether asking for more may bring any."""
 
+    def ordered(self) -> int:
+        """How many in all were asked for before anybody asked here."""
+
     def request(self, executors: int) -> bool:
         """Ask for so many in all."""
-
-
-@dataclass(frozen=True)
-class Slots:
-    """The slots of all task managers together."""
-
-    total: int = 0
-    free: int = 0
 
 
 class ResourceManager:
@@ -61,7 +55,8 @@ class ResourceManager:
         self._max_slots = options.read(configuration, cluster_options.MAX_SLOTS)
         self._views: tuple[TaskManagerView, ...] = ()
         self._reading: SparkReading | None = None  #: None: Spark has never answered
-        self._asked_for = 0  #: executors in all
+        self._master = configuration.get_string("spark.master", "")
+        self._asked_for: int | None = None  #: executors in all; None: nobody knows yet how many Spark began with
         self._crowded = 0  #: readings in a row in which tasks were waiting
         self._starving: Mapping[str, int] = {}
         self._is_silent = False
@@ -91,6 +86,8 @@ class ResourceManager:
             self._views = tuple(
                 view_of(executor, self._managed_bytes, self._clock.now_ms()) for executor in reading.executors
             )
+            if self._asked_for is None:
+                self._asked_for = self._executors.ordered()
             self._reading = reading
             self._starving = starving(self._starving, reading)
             self._grow(reading)
@@ -104,13 +101,9 @@ class ResourceManager:
         """The executors, as they were when Spark answered last."""
         return self._views
 
-    def slots(self) -> Slots:
-        """How many slots there are."""
-        return Slots(sum(view.slots for view in self._views), sum(view.free_slots for view in self._views))
-
     def waiting(self, jobs: Sequence[JobView]) -> Mapping[str, str]:
         """Which of these jobs wait for slots, and why, in words."""
-        return reasons_to_wait(jobs, self._reading, self._starving, self._asked_for)
+        return reasons_to_wait(jobs, self._reading, self._starving, self._asked_for or 0, self._master)
 
     def _grow(self, reading: SparkReading) -> None:
         pending = sum(tasks.pending for tasks in reading.tasks.values())
@@ -118,7 +111,7 @@ class ResourceManager:
         if self._crowded < PATIENCE or not self._executors.can_grow():
             return
         running = sum(executor.running_tasks for executor in reading.executors)
-        wanted = executors_to_ask_for(running + pending, reading, self._asked_for, self._max_slots)
+        wanted = executors_to_ask_for(running + pending, reading, self._asked_for or 0, self._max_slots)
         if wanted is not None and self._executors.request(wanted):
             log.info("Asked Spark for %d executors in all: %d tasks are waiting for slots.", wanted, pending)
             self._asked_for, self._crowded = wanted, 0
@@ -174,18 +167,28 @@ def starving(before: Mapping[str, int], reading: SparkReading) -> dict[str, int]
 
 
 def reasons_to_wait(
-    jobs: Sequence[JobView], reading: SparkReading | None, starved: Mapping[str, int], asked_for: int = 0
+    jobs: Sequence[JobView],
+    reading: SparkReading | None,
+    starved: Mapping[str, int],
+    asked_for: int = 0,
+    master: str = "",
 ) -> dict[str, str]:
     """Why jobs wait, by job id; of those that do: others take all slots, and have for a while, or there are none."""
     live = {job.job_id: job for job in jobs if not job.status.is_globally_terminal_state()}
     if reading is None:
         return dict.fromkeys(live, "Spark has not said yet which executors there are.")
+    waiting = [ident for ident in live if starved.get(ident, 0) >= SHORTEST_WAIT]
     if not reading.slots:
-        coming = f" {asked_for} were asked for." if asked_for else ""
-        return dict.fromkeys(live, f"No executor has registered with Spark yet.{coming}")
-    return {
-        ident: _in_words(ident, live, reading, asked_for) for ident in live if starved.get(ident, 0) >= SHORTEST_WAIT
-    }
+        return dict.fromkeys(waiting, _nobody_in_words(asked_for, master))
+    return {ident: _in_words(ident, live, reading, asked_for) for ident in waiting}
+
+
+def _nobody_in_words(asked_for: int, master: str) -> str:
+    coming = f" {asked_for} were asked for." if asked_for else ""
+    return (
+        f"No executor is registered with Spark{f' ({master})' if master else ''}, so there are no slots.{coming} The"
+        " job goes on as soon as the master has given one: it needs a machine with enough free cores and memory."
+    )
 
 
 def _in_words(ident: str, jobs: Mapping[str, JobView], reading: SparkReading, asked_for: int) -> str:

@@ -44,6 +44,7 @@ class JobSubmission:
                 raise SubmissionError("The job was submitted by another version of Flott: use the JobManager's own.")
             files = tuple(_checked(JobFile(**file)) for file in found.pop("files"))
             configuration = {str(key): str(value) for key, value in found.pop("configuration").items()}
+            _check_types(found)
             made = JobSubmission(graph=graph, files=files, configuration=configuration, **found)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise SubmissionError(f"This is not the description of a job: {type(error).__name__}: {error}.") from error
@@ -57,6 +58,17 @@ class JobSubmission:
 def is_job_id(text: object) -> bool:
     """Whether it has the form of a job id."""
     return isinstance(text, str) and len(text) == 32 and set(text) <= set("0123456789abcdef")
+
+
+#: Of what a description has beside files and configuration.
+_TYPES = {"job_id": str, "name": str, "program": str, "batch": bool, "parallelism": int, "submitted_ms": int}
+
+
+def _check_types(found: Mapping[str, object]) -> None:
+    for name, kind in _TYPES.items():
+        value = found.get(name, kind())
+        if type(value) is not kind:
+            raise SubmissionError(f"The {name} of a job is of type {kind.__name__}, found {str(value)[:80]!r}.")
 
 
 def _checked(file: JobFile) -> JobFile:

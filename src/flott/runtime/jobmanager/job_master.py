@@ -317,9 +317,10 @@ class JobMaster:
             self._compaction.close()
 
     def _refuse_checkpoints(self) -> None:
-        while self._wanted_checkpoints:
-            ended = f"Job {self.graph.name!r} ended before the checkpoint could be taken."
-            self._wanted_checkpoints.popleft().set_exception(EpochFailure(ended))
+        ended = f"Job {self.graph.name!r} ended before the checkpoint could be taken."
+        with suppress(IndexError):  # who asked in the last moment may be at it, too: whoever takes the last one ends
+            while True:
+                self._wanted_checkpoints.popleft().set_exception(EpochFailure(ended))
 
     # --- one epoch, and what follows if it fails ---------------------------------------------------------------------
 

@@ -5,125 +5,27 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from flott.common import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import ClusterError, JobEndedError, LeadershipLostError, SubmissionError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import SystemClock
 from flott.runtime.cluster import dispatcher as module
-from flott.runtime.cluster.channel import Assignment, CancelOrder, CheckpointOrder, Order, SuspendOrder
-from flott.runtime.cluster.dispatcher import Dispatcher
-from flott.runtime.cluster.folders import ClusterFolders
-from flott.runtime.cluster.job_view import FailureView, JobResultView, JobView
+from flott.runtime.cluster.channel import CancelOrder, CheckpointOrder, SuspendOrder
+from flott.runtime.cluster.job_store import has_ended
+from flott.runtime.cluster.job_view import FailureView
 from flott.runtime.cluster.submission import JobSubmission
 from flott.runtime.fence import Fence
 from flott.runtime.jobmanager.states import MOVES
 from flott.runtime.storage import LocalStorage
 from tests.unit.runtime.cluster.jobs import wait_for
+from tests.unit.runtime.cluster.puppets import JOB, RESULT, Puppet, Stage
 
-JOB = "ab" * 16
-RESULT = JobResultView(JOB, JobStatus.FINISHED, 5)
-
-
-class Puppet:
-    """A process of a job, played by the test."""
-
-    made: ClassVar[list[Puppet]] = []
-    starts: int = 10**9  #: how many of them can be started
-
-    def __init__(self, assignment: Assignment, listener: Dispatcher):
-        if len(self.made) >= self.starts:
-            raise BlockingIOError(11, "Resource temporarily unavailable")
-        folder = Path(assignment.files).parent
-        assert sorted(os.listdir(folder)) == ["files", "graph.pickle", "submission.json"], "kept before it is started"
-        self.assignment, self.job_id, self.listener = assignment, assignment.submission.job_id, listener
-        self.orders: list[tuple[Order, Future[Any]]] = []
-        self.killed = False
-        self.gone = threading.Event()
-        self.made.append(self)
-
-    def order(self, order: Order) -> Future[Any]:
-        answer: Future[Any] = Future()
-        self.orders.append((order, answer))
-        if isinstance(order, SuspendOrder):
-            self.exit(0)
-        return answer
-
-    def kill(self) -> None:
-        self.killed = True
-        self.exit(-9)
-
-    def wait(self, timeout: float) -> bool:
-        return self.gone.wait(timeout)
-
-    def exit(self, code: int, ended: bool = False) -> None:
-        if not self.gone.is_set():
-            self.gone.set()
-            for _, answer in self.orders:
-                if not answer.done():
-                    answer.set_exception(ClusterError("died"))
-            self.listener.on_exit(self, code, ended)
-
-    def say(self, status: JobStatus, **facts: Any) -> None:
-        self.listener.on_view(self, self.view(status, **facts))
-
-    def end(self, status: JobStatus, **facts: Any) -> bool:
-        view = self.view(status, end_ms=SystemClock().now_ms(), **facts)
-        durable = self.listener.on_ended(self, view, replace(RESULT, status=status))
-        if durable:
-            self.exit(0, ended=True)
-        return durable
-
-    def view(self, status: JobStatus, **facts: Any) -> JobView:
-        return JobView(self.job_id, "puppet", status, start_ms=99, timestamps={status: 99}, **facts)
-
-
-class Stage:
-    """A dispatcher and its puppets."""
-
-    def __init__(self, folder: Path, token: int = 0, **settings: str):
-        self.folders = ClusterFolders(folder, folder)
-        self.configuration = Configuration.of(settings)
-        self.dispatcher = Dispatcher(self.configuration, self.folders, SystemClock(), token, spark=lambda: None)
-        self.recovered = self.dispatcher.recover()
-
-    def submit(self, job_id: str = JOB, **settings: str) -> Puppet:
-        self.dispatcher.submit(JobSubmission(job_id, "puppet", settings, b"graph"), {}).result(5)
-        return self.present()
-
-    def present(self) -> Puppet:
-        return Puppet.made[-1]
-
-    def next(self, after: Puppet) -> Puppet:
-        wait_for(lambda: self.present() is not after)
-        return self.present()
-
-    @property
-    def view(self) -> JobView:
-        return self.dispatcher.job(JOB)
-
-
-@pytest.fixture(autouse=True)
-def puppets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Puppet, "made", [])
-    monkeypatch.setattr(module, "JobProcess", Puppet)
-    monkeypatch.setattr(module, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(module, "_TICK_SECONDS", 0.01)
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(tmp_path)
-    yield made
-    made.dispatcher.close(at_once=True)
+pytestmark = pytest.mark.usefixtures("puppets")
 
 
 # --- deaths ----------------------------------------------------------------------------------------------------------
@@ -190,7 +92,7 @@ def test_too_many_deaths_are_the_end_of_the_job(tmp_path: Path):
     assert stage.view.status is JobStatus.FAILED
     assert JobStatus.FAILING in stage.view.timestamps
     assert "exited with code 3" in stage.dispatcher.result(JOB).failure.text
-    assert not os.listdir(tmp_path / "jobs")
+    assert has_ended(tmp_path / "jobs" / JOB)
 
 
 def test_a_restart_that_is_due_and_one_that_is_ordered_start_one_process(stage: Stage):
@@ -353,15 +255,13 @@ def test_ended_jobs_that_are_forgotten_leave_nothing_behind(tmp_path: Path):
         log_folder.mkdir(parents=True)
         (log_folder / "job.log").touch()
         assert process.end(JobStatus.FINISHED)
-    assert len(os.listdir(tmp_path / "archive")) == len(os.listdir(tmp_path / "logs" / "jobs")) == 2
+    assert len(os.listdir(tmp_path / "jobs")) == len(os.listdir(tmp_path / "logs" / "jobs")) == 2
     assert len(stage.dispatcher.jobs()) == 2
 
 
-def test_a_job_that_has_ended_is_not_run_again_even_if_somebody_puts_it_back(stage: Stage):
+def test_a_job_that_has_ended_is_not_run_again(stage: Stage):
     process = stage.submit()
     assert process.end(JobStatus.FINISHED)
-    ended = stage.folders.archive / JOB
-    os.system(f"cp -r '{ended}' '{stage.folders.jobs}'")
     following = Stage(stage.folders.own)
     assert following.recovered == 0
     assert following.view.status is JobStatus.FINISHED
@@ -370,7 +270,7 @@ def test_a_job_that_has_ended_is_not_run_again_even_if_somebody_puts_it_back(sta
 def test_an_id_stays_taken_when_its_job_can_be_read_no_more(stage: Stage):
     process = stage.submit()
     assert process.end(JobStatus.FINISHED)
-    (stage.folders.archive / JOB / "view.pickle").write_bytes(b"")
+    (stage.folders.jobs / JOB / "end.pickle").write_bytes(b"")
     following = Stage(stage.folders.own)
     with pytest.raises(SubmissionError, match="already"):
         following.submit()
@@ -389,7 +289,7 @@ def test_nothing_is_started_or_taken_in_by_a_jobmanager_that_ends(stage: Stage):
     stage.dispatcher._start(JOB)
     assert len(Puppet.made) == 1
     assert os.listdir(stage.folders.jobs) == [JOB], "kept"
-    assert not os.listdir(stage.folders.archive)
+    assert not has_ended(stage.folders.jobs / JOB)
 
 
 def test_all_jobs_are_recovered_whatever_becomes_of_one(stage: Stage):
@@ -427,7 +327,7 @@ def test_a_deposed_leader_takes_no_job_in_and_puts_none_away(tmp_path: Path, mon
     stage.dispatcher.close(at_once=True)
     dying.join(5)
     assert os.listdir(tmp_path / "jobs") == [JOB]
-    assert not os.listdir(tmp_path / "archive")
+    assert not has_ended(tmp_path / "jobs" / JOB)
 
 
 def test_a_job_that_another_leader_has_put_away_has_ended_as_that_one_says(stage: Stage):

@@ -15,6 +15,7 @@ from flott.common.job_status import JobStatus
 from flott.errors import FlottError, JobEndedError, JobNotFoundError, SubmissionError
 from flott.runtime.cluster.gateway import Afterwards, SavepointOrder
 from flott.runtime.cluster.job_manager import JobManager
+from flott.runtime.cluster.job_store import has_ended
 from flott.runtime.cluster.submission import JobSubmission
 from tests.unit.runtime.cluster.jobs import (
     await_epoch,
@@ -47,7 +48,7 @@ def test_a_job_runs_to_its_end_and_is_remembered(cluster: JobManager, tmp_path: 
     assert result.status is JobStatus.FINISHED
     assert list(view.timestamps)[-1] is JobStatus.FINISHED
     assert not list((tmp_path / "cluster" / "checkpoints").iterdir()), "a finished job needs its checkpoints no more"
-    assert not list((tmp_path / "cluster" / "jobs").iterdir())
+    assert has_ended(tmp_path / "cluster" / "jobs" / job)
 
 
 def test_a_process_that_is_killed_is_started_again_and_results_are_exact(cluster: JobManager, tmp_path: Path):
@@ -155,6 +156,17 @@ def test_one_job_that_fails_touches_no_other(cluster: JobManager, tmp_path: Path
     await_status(cluster, good, JobStatus.FINISHED)
     assert counts(tmp_path / "good") == EVEN
     assert cluster.job(good).restarts == 0
+
+
+def test_a_job_that_waits_for_slots_is_told_who_has_them(
+    cluster: JobManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    jobs = [submit(cluster, counting(tmp_path / name, records=None, rate=100), name) for name in ("one", "two")]
+    monkeypatch.setattr(
+        cluster._carrier, "waiting", lambda views: {jobs[0]: " and ".join(sorted(view.name for view in views))}
+    )
+    assert cluster.job(jobs[0]).waiting_for == "one and two"
+    assert cluster.job(jobs[1]).waiting_for is None
 
 
 def test_a_job_that_cannot_even_be_read_fails_with_the_reason(cluster: JobManager):

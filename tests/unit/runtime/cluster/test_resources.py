@@ -17,7 +17,6 @@ from flott.runtime.cluster.job_view import JobView
 from flott.runtime.cluster.resources import (
     PATIENCE,
     ResourceManager,
-    Slots,
     executors_to_ask_for,
     reasons_to_wait,
     starving,
@@ -44,8 +43,9 @@ def reading(*running: int, slots: int = 2, tasks: Mapping[str, JobTasks] | None 
 class FakeSpark:
     """Executors that a test sets."""
 
-    def __init__(self, *answers: SparkReading | Exception, grows: bool = False):
+    def __init__(self, *answers: SparkReading | Exception, grows: bool = False, begins_with: int = 0):
         self.answers = list(answers)
+        self.begins_with = begins_with
         self.grows = grows
         self.requests: list[int] = []
         self.asked = threading.Event()
@@ -59,6 +59,9 @@ class FakeSpark:
 
     def can_grow(self) -> bool:
         return self.grows
+
+    def ordered(self) -> int:
+        return self.begins_with
 
     def request(self, executors: int) -> bool:
         self.requests.append(executors)
@@ -90,7 +93,6 @@ def test_an_executor_is_a_task_manager_with_slots() -> None:
     assert (view.running_tasks, view.completed_tasks, view.failed_tasks, view.started_ms) == (3, 10, 1, 5)
     assert view.heartbeat_ms == clock.now_ms()
     assert (view.metrics, view.log_urls) == ({"x": 1}, {"stdout": "http://host"})
-    assert resources.slots() == Slots(4, 1)
 
 
 def test_when_spark_does_not_answer_the_last_view_stays_and_its_heartbeat_grows_old(
@@ -117,7 +119,6 @@ def test_before_spark_has_answered_there_is_nobody_and_every_job_is_told_so() ->
     resources = manager(FakeSpark(WorkerLostError("not yet")))
     resources.refresh()
     assert resources.task_managers() == ()
-    assert resources.slots() == Slots(0, 0)
     assert resources.waiting([job(A, "a")]) == {A: "Spark has not said yet which executors there are."}
 
 
@@ -125,7 +126,7 @@ def test_the_thread_reads_at_once_and_again_and_ends() -> None:
     spark = FakeSpark(reading(0))
     resources = ResourceManager(spark, Configuration(), SystemClock())
     resources.start()
-    assert resources.slots() == Slots(2, 2), "the first reading is not waited for"
+    assert [view.free_slots for view in resources.task_managers()] == [2], "the first reading is not waited for"
     spark.asked.clear()
     assert spark.asked.wait(10)
     resources.stop()
@@ -135,14 +136,17 @@ def test_the_thread_reads_at_once_and_again_and_ends() -> None:
 # ---- who waits, and why ----------------------------------------------------------------------------------------------
 
 
-def test_without_executors_every_job_waits_for_one_unless_it_has_ended() -> None:
-    jobs = [job(A, "a"), job(B, "b", JobStatus.FINISHED), job(C, "c", JobStatus.CREATED)]
-    assert reasons_to_wait(jobs, reading(), {}) == dict.fromkeys(
-        (A, C), "No executor has registered with Spark yet."
+def test_without_executors_every_job_with_tasks_waits_for_one_unless_it_has_ended() -> None:
+    jobs = [job(A, "a"), job(B, "b", JobStatus.FINISHED), job(C, "c")]
+    nobody = reading(tasks={A: JobTasks(0, 2), B: JobTasks(0, 2)})
+    starved = starving(starving({}, nobody), nobody)
+    (words,) = reasons_to_wait(jobs, nobody, starved, master="spark://host:7077").values()
+    assert words == (
+        "No executor is registered with Spark (spark://host:7077), so there are no slots. The job goes on as soon as"
+        " the master has given one: it needs a machine with enough free cores and memory."
     )
-    assert reasons_to_wait(jobs[:1], reading(), {}, asked_for=3) == {
-        A: "No executor has registered with Spark yet. 3 were asked for."
-    }
+    assert set(reasons_to_wait(jobs, nobody, starved)) == {A}, "one has ended, the other has nothing to do just now"
+    assert "so there are no slots. 3 were asked for. " in reasons_to_wait(jobs, nobody, starved, asked_for=3)[A]
 
 
 def test_a_job_of_which_no_task_runs_waits_for_those_that_take_all_slots() -> None:
@@ -215,6 +219,18 @@ def test_executors_are_asked_for_when_tasks_wait_for_a_while_and_only_once() -> 
     for _ in range(10):
         resources.refresh()
     assert spark.requests == [5], "nine tasks, two slots each; and nothing new is asked for until they are there"
+
+
+def test_executors_that_spark_has_asked_for_by_itself_are_not_given_up_while_they_are_coming() -> None:
+    spark = FakeSpark(reading(2, tasks={A: JobTasks(2, 3)}), grows=True, begins_with=4)
+    resources = manager(spark)
+    for _ in range(10):
+        resources.refresh()
+    assert spark.requests == [], "a request for three in all would take one of the four back"
+    spark.answers = [reading(2, tasks={A: JobTasks(2, 9)})]
+    for _ in range(10):
+        resources.refresh()
+    assert spark.requests == [6]
 
 
 def test_a_moment_without_waiting_tasks_begins_the_count_anew_and_the_limit_holds() -> None:

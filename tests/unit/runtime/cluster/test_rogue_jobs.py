@@ -46,6 +46,13 @@ def babble(value: int) -> int:
     return value
 
 
+def chatter(value: int) -> int:
+    """As a native library does that knows nothing of Python's streams."""
+    for _ in range(1000):
+        os.write(1, b"%0100d\n" % value)
+    return value
+
+
 def leave(value: int) -> int:
     sys.exit(3)
 
@@ -130,6 +137,16 @@ def test_jobs_that_harm_their_processes_fail_and_no_other_does(cluster: JobManag
     await_status(cluster, civil[0], JobStatus.FINISHED)
     assert counts(tmp_path / "civil") == dict.fromkeys(range(5), 20)
     wait_for(lambda: not members(civil[1]))
+
+
+def test_what_a_job_prints_past_pythons_streams_is_bounded(cluster: JobManager, tmp_path: Path):
+    env = counting(tmp_path / "out", records=100, change=chatter, **{"flott.log.max-file-size": "64 kb"})
+    job, process = start(cluster, env, "chatter")
+    await_status(cluster, job, JobStatus.FINISHED)
+    wait_for(lambda: not members(process))
+    logs = cluster.log_folder / "jobs" / job
+    wait_for(lambda: (logs / "job.out").stat().st_size <= 64 * 1024, 10)  # of 10 MB
+    assert 0 < (logs / "job.out.1").stat().st_size <= 128 * 1024
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -15,7 +15,14 @@ from flott.common import Configuration, Time, WatermarkStrategy
 from flott.common.job_status import JobStatus
 from flott.datastream import AsyncDataStream, CheckpointConfig
 from flott.datastream.functions import AsyncFunction, MapFunction
-from flott.errors import EpochTimeoutError, JobCancelledError, JobFailedError, StorageError, UserCodeError
+from flott.errors import (
+    EpochFailure,
+    EpochTimeoutError,
+    JobCancelledError,
+    JobFailedError,
+    StorageError,
+    UserCodeError,
+)
 from flott.runtime.checkpoint.retention import outlive
 from flott.runtime.jobmanager.checkpoint_policy import CheckpointPolicy
 from flott.testing.clock import ManualClock
@@ -260,3 +267,22 @@ def test_pyflinks_setters_reach_the_options(caplog: pytest.LogCaptureFixture) ->
     assert config.get_tolerable_checkpoint_failure_number() == 4
     assert caplog.records == [], "they have an effect"
     assert Counter(CheckpointPolicy.of(Configuration()).__dict__.values()) == Counter([600_000, 0, 0, 0])
+
+
+# --- checkpoints on demand -------------------------------------------------------------------------------------------
+
+
+class Crowded(deque[Any]):
+    """Somebody else takes what is in it between a look and a grip."""
+
+    def popleft(self) -> Any:
+        self.clear()
+        return super().popleft()
+
+
+def test_two_who_find_that_a_job_has_ended_do_not_get_into_each_others_way(tmp_path: Path) -> None:
+    life, _ = slow_job(tmp_path, 1)
+    assert life.master is not None
+    assert isinstance(life.master.take_checkpoint().exception(), EpochFailure)
+    life.master._wanted_checkpoints = Crowded()
+    assert not life.master.take_checkpoint().done(), "the other one answers"
