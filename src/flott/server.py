@@ -149,9 +149,10 @@ def run_application(
     over, while REST still answers.
     """
     with ExitStack() as closing:
+        failed: list[BaseException] = []
         if not configuration.contains(cluster_options.CLUSTER_DIR):
             folder = tempfile.mkdtemp(prefix="flott-application-")
-            closing.callback(shutil.rmtree, folder, ignore_errors=True)
+            closing.callback(_remove_unless, failed, folder)
             configuration = Configuration(configuration).set(cluster_options.CLUSTER_DIR, folder)
         if not configuration.contains(cluster_options.REST_PORT):
             configuration = Configuration(configuration).set(cluster_options.REST_PORT, 0)
@@ -161,7 +162,6 @@ def run_application(
         log_handler = configure_jobmanager_logging(cluster.folders.logs, configuration)
         closing.callback(logging.getLogger().removeHandler, log_handler)
         cluster.start()
-        failed: list[BaseException] = []
         leading = threading.Thread(target=_run_quietly, args=(cluster, failed), name="cluster")
         leading.start()
         closing.callback(leading.join)
@@ -172,6 +172,12 @@ def run_application(
         on_ready(cluster.url)
         closing.callback(on_done)
         return _run_program(program, cluster)
+
+
+def _remove_unless(failed: Sequence[BaseException], folder: str) -> None:
+    """The folder of an application goes with it, but if it did not start: then the log in there says why."""
+    if not failed:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

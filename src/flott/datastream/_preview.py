@@ -193,8 +193,9 @@ def preview_configuration(configuration: Configuration, size: int) -> Configurat
     """The program's settings, without what belongs to its job alone: its checkpoints, its restarts, its display."""
     own = Configuration(configuration)
     dropped: list[ConfigOption[Any]] = [options.RECOVERY_PATH, options.RECOVER_FROM_LATEST]
-    if not options.needs_shared_storage(configuration):
-        dropped.append(options.CHECKPOINT_DIR)  # otherwise a folder of its own in there, which is deleted again
+    # Where executors may be on other machines it keeps a folder of its own in there, which is deleted again.
+    if not options.needs_shared_storage(configuration) and options.read(configuration, options.TARGET) != "remote":
+        dropped.append(options.CHECKPOINT_DIR)
     for option in dropped:
         for key in option.spellings():
             own.remove_config(key)

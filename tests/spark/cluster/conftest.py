@@ -23,7 +23,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 TALLY = PROGRAMS / "tally.py"
 VISITS = PROGRAMS / "visits.py"
 
-__all__ = ["PROGRAMS", "TALLY", "VISITS", "Jobs", "Session", "counts", "run_cli", "start_session", "wait_for"]
+__all__ = [
+    "PROGRAMS", "TALLY", "VISITS", "Jobs", "Session", "counts", "found_session", "run_cli", "start_session", "wait_for",
+]  # fmt: skip
 
 #: An epoch that nothing waits for, so that a job that runs beside others costs little.
 SELDOM = {"flott.epoch.min-interval": "1s", "flott.progress": "off"}
@@ -100,6 +102,11 @@ def start_session(folder: Path, **settings: Any) -> Session:
     }
     properties = json.dumps({**values, "flott.cluster.dir": str(folder)})
     process = DriverProcess(["-m", "flott.server"], folder / "work", {"FLOTT_PROPERTIES": properties})
+    return found_session(process, folder, values)
+
+
+def found_session(process: DriverProcess, folder: Path, values: Mapping[str, str] | None = None) -> Session:
+    """The JobManager of a process that has just been started, as soon as it answers."""
     announcement = folder / "cluster.json"
     deadline = time.monotonic() + 90
     try:
@@ -109,7 +116,7 @@ def start_session(folder: Path, **settings: Any) -> Session:
             if announcement.exists():
                 url = json.loads(announcement.read_text())["url"]
                 address, _, port = url.rpartition("/")[2].rpartition(":")
-                client = {**values, "rest.address": address, "rest.port": port}
+                client = {**(values or {}), "rest.address": address, "rest.port": port}
                 rest = RestClient(Configuration.of(client))
                 break
             time.sleep(0.05)

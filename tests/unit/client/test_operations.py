@@ -9,7 +9,7 @@ import pytest
 
 from flott import errors
 from flott.client.operations import await_operation
-from flott.errors import ClusterError, FlottError
+from flott.errors import ClusterError, EpochFailure, FlottError
 
 KINDS = sorted(
     (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, FlottError)),
@@ -76,3 +76,9 @@ def test_a_failure_is_raised_as_the_error_it_was(kind: type[FlottError]) -> None
 def test_a_failure_nobody_knows_is_the_clusters(name: str) -> None:
     with pytest.raises(ClusterError, match="It went wrong"):
         await_operation(failed(name, "It went wrong."), "/x")
+
+
+def test_a_checkpoint_that_failed_is_raised_though_flink_spells_it_otherwise() -> None:
+    cause = {"class": "flott.errors.EpochFailure", "stack-trace": "It went wrong."}
+    with pytest.raises(EpochFailure, match="It went wrong"):
+        await_operation(Answering({"status": {"id": "COMPLETED"}, "operation": {"failureCause": cause}}), "/x")

@@ -454,6 +454,8 @@ def test_only_a_cluster_s_preview_keeps_the_directory() -> None:
     assert options.read(cluster, options.CHECKPOINT_DIR) == "/shared"
     assert options.read(cluster, options.EPOCH_INITIAL_RECORDS) == 5000
     assert not cluster.contains(options.RECOVERY_PATH)
+    session = preview_configuration(Configuration.of({**configured, "execution.target": "remote"}), 20)
+    assert options.read(session, options.CHECKPOINT_DIR) == "/shared", "its executors may be anywhere"
 
 
 def test_a_sample_holds_one_record_more_than_wanted_at_most() -> None:

@@ -21,6 +21,9 @@ from flott.runtime.spark.executor_reading import ExecutorReading, JobTasks, Spar
 
 DRIVER = "driver"
 
+#: How many executors Spark asks YARN or Kubernetes for if nobody says how many.
+INSTANCES = 2
+
 #: The group of Spark jobs that are epochs of one of Flott's: ``flott-<job id>-…``.
 _GROUP = re.compile(r"flott-([0-9a-f]{32})(?:-|$)")
 
@@ -54,6 +57,10 @@ class SparkExecutors:
         asks_itself = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
         return not asks_itself and (master == "yarn" or master.startswith("k8s://"))
 
+    def ordered(self) -> int:
+        """How many executors in all the application has asked for by itself, at its start; 0 if it may not grow."""
+        return int(self._context.getConf().get("spark.executor.instances") or INSTANCES) if self.can_grow() else 0
+
     def request(self, executors: int) -> bool:
         """Ask for so many executors in all; whether the master took note. None is taken away."""
         try:
@@ -74,7 +81,7 @@ class SparkExecutors:
         driver = self._driver_memory() if any(one["id"] == DRIVER and one["maxTasks"] for one in listed) else None
         executors = tuple(executors_of(listed, running, self._heap_bytes, driver))
         reading = SparkReading(executors)
-        if executors and not reading.free_slots:
+        if not reading.free_slots:
             reading = SparkReading(executors, self._tasks(store))
         return reading
 

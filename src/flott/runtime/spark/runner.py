@@ -198,9 +198,16 @@ class SparkRunner:
         return f"Spark could not complete the epoch: {self._reason(error)}"
 
     def _reason(self, error: Py4JError) -> str:
-        reasons = re.findall(r"(?:SparkException|Exception|Error): ([^\n]+)", str(error))
-        reason = next((text for text in reversed(reasons) if text.strip()), "Spark gave no reason")
-        return f"{reason.strip()[:400]} (Spark's log: {self._log_file})"
+        return f"{reason_in(str(error))} (Spark's log: {self._log_file})"
+
+
+def reason_in(trace: str) -> str:
+    """What went wrong, in a line, out of a trace of Spark's: a worker that did not start has said why itself."""
+    worker = re.search(r"Error from python worker:\n(.*?)\nPYTHONPATH was:", trace, re.DOTALL)
+    if worker is not None and (said := worker[1].strip()):
+        return f"a Python worker could not be started: {said.splitlines()[-1].strip()[:400]}"
+    reasons = re.findall(r"(?:SparkException|Exception|Error): ([^\n]+)", trace)
+    return next((text.strip()[:400] for text in reversed(reasons) if text.strip()), "Spark gave no reason")
 
 
 def _destroy(broadcast: Broadcast[JobImage]) -> None:

@@ -7,16 +7,21 @@ import getpass
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from flott.errors import ConfigurationError
 from flott.runtime.spark.shipping import package_archive
+from flott.runtime.spark.start_failure import why_not_started
 
 #: What an epoch needs of Spark, and why. A user's own setting wins, except for those in REQUIRED.
 DEFAULTS = {
@@ -58,6 +63,9 @@ LOCAL_DEFAULTS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
+#: Only for YARN. The temporary folder of a container is deep down, and the name of a socket may have 107 characters.
+YARN_DEFAULTS = {"spark.python.unix.domain.socket.dir": "/tmp"}
+
 #: How often Spark may run a task whose worker died before it gives the epoch up.
 TASK_ATTEMPTS = 4
 
@@ -67,8 +75,15 @@ _applications_with_flott: set[str] = set()
 
 def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
     """The active Spark context, or a new one. ``settings`` are the configuration's ``spark.*`` keys."""
-    context = SparkContext._active_spark_context or _new_context(settings, log_file)
-    _ship_flott(context)
+    found = SparkContext._active_spark_context
+    context = found or _new_context(settings, log_file)
+    try:
+        _ship_flott(context)
+    except Py4JError as error:  # a master that does not answer is given up some time after the context was made
+        message = _why_not_started(error, log_file, str(context.master))
+        if found is None:
+            end_application(context._gateway, context)
+        raise ConfigurationError(message) from None
     return context
 
 
@@ -78,15 +93,22 @@ def log_file_in(folder: str | None) -> Path:
     return chosen / f"spark-{os.getpid()}.log"
 
 
-def _new_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
+def application_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """What an application is started with: Flott's defaults for its master, over them the user's settings."""
     master = _with_task_attempts(settings.get("spark.master", "local[*]"))
-    merged = {**DEFAULTS, **(LOCAL_DEFAULTS if is_local(master) else {}), **settings, **REQUIRED}
-    merged["spark.master"] = master
-    merged.setdefault("spark.task.maxFailures", str(TASK_ATTEMPTS))
-    if on_this_machine(master):
-        # Workers must run the interpreter of the driver, whatever "python3" means on the path. PySpark asks the
-        # environment, not the configuration.
-        os.environ.setdefault("PYSPARK_PYTHON", merged.get("spark.pyspark.python", sys.executable))
+    special = LOCAL_DEFAULTS if is_local(master) else YARN_DEFAULTS if master == "yarn" else {}
+    attempts = {"spark.task.maxFailures": str(TASK_ATTEMPTS)}
+    return {**DEFAULTS, **attempts, **special, **settings, **REQUIRED, "spark.master": master}
+
+
+def _new_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
+    merged = application_settings(settings)
+    # PySpark asks the environment for the interpreter of workers, not the configuration.
+    if python := merged.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = python
+    elif on_this_machine(merged["spark.master"]):
+        # That of the driver, whatever "python3" means on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAll(list(merged.items()))
     context = _start(conf, log_file)
     accumulators = context._accumulatorServer.server_address
@@ -129,20 +151,43 @@ def _with_task_attempts(master: str) -> str:
 
 def _start(conf: SparkConf, log_file: Path) -> SparkContext:
     log_file.parent.mkdir(parents=True, exist_ok=True)
+    gateway = None
     with open(log_file, "ab") as log:
         try:
             gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
             return SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
-            raise ConfigurationError(_why_not_started(error, log_file)) from error
+            message = _why_not_started(error, log_file, str(conf.get("spark.master")))  # the JVM says what is wrong
+            end_application(gateway)
+            raise ConfigurationError(message) from None
 
 
-def _why_not_started(error: Exception, log_file: Path) -> str:
-    tail = log_file.read_text(errors="replace").strip().splitlines()[-3:] if log_file.exists() else []
-    shown = " / ".join(tail) or str(error)
-    if "JAVA_HOME" in shown or "java: not found" in shown or "No such file" in str(error):
-        return (
-            "Spark needs Java 17 or 21, and none was found. Install a JDK or JRE (Debian: openjdk-17-jre-headless) or"
-            f" set JAVA_HOME. (JAVA_HOME is {os.environ.get('JAVA_HOME', 'not set')}.)"
-        )
-    return f"Spark could not be started: {shown}. Its log is {log_file}."
+def _why_not_started(error: Exception, log_file: Path, master: str) -> str:
+    log = log_file.read_text(errors="replace") if log_file.exists() else ""
+    return why_not_started(str(error), log, log_file, master)
+
+
+def end_application(gateway: Any, context: SparkContext | None = None) -> None:
+    """End an application, or what there is of it, and its JVM. Another one can be started afterwards."""
+    process = getattr(gateway, "proc", None)
+    if context is not None:
+        with suppress(Exception):  # it may be half dead
+            context.stop()
+    if gateway is not None:
+        with suppress(Exception):
+            gateway.shutdown()
+    if process is not None:
+        _end(process)
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):
+        assert process.stdin is not None
+        process.stdin.close()  # which is what the JVM waits for
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)

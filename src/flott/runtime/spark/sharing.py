@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -21,9 +20,10 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
+from flott.errors import WorkerLostError
 from flott.runtime.spark.address import SparkAddress
 from flott.runtime.spark.executors import SparkExecutors
-from flott.runtime.spark.session import adopt, spark_context
+from flott.runtime.spark.session import adopt, end_application, spark_context
 
 log = logging.getLogger("flott.spark")
 
@@ -55,6 +55,9 @@ class SharedApplication:
 
     def end_workers(self, job_id: str) -> None:
         """End the Python workers of a job that has ended, on the executors Spark happens to use; from one thread."""
+        with suppress(WorkerLostError):
+            if not self.executors.read().executors:
+                return  # where there is no executor there is no worker; the task that ends them would wait for one
         context = self._context
         context.environment[JOB_VARIABLE] = job_id  # so that the workers of the job are the ones that are asked
         with suppress(Py4JError):  # then they go with the application
@@ -64,17 +67,7 @@ class SharedApplication:
 
     def stop(self) -> None:
         """End it and its JVM. Another one can be started afterwards."""
-        gateway = self._context._gateway
-        process = getattr(gateway, "proc", None)
-        with suppress(Exception):  # it may be half dead
-            self._context.stop()
-        if gateway is not None:
-            with suppress(Exception):
-                gateway.shutdown()
-        if process is not None:
-            _end(process)
-        SparkContext._gateway = SparkContext._jvm = None
-        SparkContext._active_spark_context = None
+        end_application(self._context._gateway, self._context)
 
 
 def attach(address: SparkAddress, job_id: str, when_lost: Callable[[], NoReturn]) -> SparkContext:
@@ -131,14 +124,3 @@ def _end_later(rows: Iterable[Any]) -> Iterable[Any]:
         timer.daemon = True
         timer.start()
     return ()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(OSError):
-        assert process.stdin is not None
-        process.stdin.close()  # which is what the JVM waits for
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(10)
