@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 from flott.common import _options as options
 from flott.common.configuration import Configuration
 from flott.runtime.clock import Clock
+from flott.runtime.cluster.job_log import rotation_of
 from flott.runtime.cluster.job_view import JobView, TaskManagerView
 from flott.runtime.cluster.resources import ResourceManager
+from flott.runtime.logs.output_file import OutputFile
 from flott.runtime.spark.address import SparkAddress
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ class Carrier(Protocol):
 
     def is_alive(self) -> bool:
         """Whether jobs can run."""
+
+    def bound_output(self) -> None:
+        """Make room if it has printed too much. Called now and then."""
 
     def job_gone(self, job_id: str) -> None:
         """A job's process is gone: nothing needs to be held for it."""
@@ -79,6 +84,9 @@ class OwnProcesses:
     def is_alive(self) -> bool:
         return True
 
+    def bound_output(self) -> None:
+        pass
+
     def job_gone(self, job_id: str) -> None:
         pass
 
@@ -108,6 +116,7 @@ class SparkApplication:
         self._log_folder = log_folder
         self._clock = clock
         self._application: SharedApplication | None = None
+        self._output: OutputFile | None = None  #: what Spark prints
         self._address: SparkAddress | None = None  #: of the last application: who finds it gone waits for the next
         self._resources: ResourceManager | None = None
         self._tidying = ThreadPoolExecutor(max_workers=1, thread_name_prefix="end-workers")
@@ -134,7 +143,8 @@ class SparkApplication:
 
         settings = {key: text for key, text in self._configuration.to_dict().items() if key.startswith("spark.")}
         settings.setdefault("spark.app.name", f"Flott {self._log_folder.parent.name}")
-        self._application = SharedApplication(settings, log_file_in(str(self._log_folder)))
+        self._output = OutputFile(log_file_in(str(self._log_folder)), rotation_of(self._configuration))
+        self._application = SharedApplication(settings, self._output.path)
         self._address = self._application.address
         self._resources = ResourceManager(self._application.executors, self._configuration, self._clock)
         self._resources.start()
@@ -142,6 +152,10 @@ class SparkApplication:
     def is_alive(self) -> bool:
         application = self._application
         return application is not None and application.is_alive()
+
+    def bound_output(self) -> None:
+        if (output := self._output) is not None:
+            output.bound()
 
     def job_gone(self, job_id: str) -> None:
         with suppress(RuntimeError):  # closed meanwhile, and the workers end with the application

@@ -63,6 +63,7 @@ class JobManager:
 
     def _watch(self) -> None:
         while not self._ended.wait(_WATCH_SECONDS):
+            self._carrier.bound_output()
             if self._carrier.is_alive():
                 continue
             log.error("The Spark application has ended. It is started again; all jobs go on from their checkpoints.")

@@ -24,7 +24,7 @@ class Application:
     made: ClassVar[list[Application]] = []
     on_start: ClassVar[Callable[[], object]] = lambda: None
 
-    def __init__(self, settings: dict[str, str], log_file: str):
+    def __init__(self, settings: dict[str, str], log_file: Path):
         self.address = f"address {len(self.made)}"
         self.executors = SimpleNamespace(read=lambda: SparkReading(()), can_grow=lambda: False, ordered=lambda: 0)
         self.stopped = False
@@ -42,10 +42,22 @@ class Application:
 def carrier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkApplication:
     monkeypatch.setattr(Application, "made", [])
     monkeypatch.setattr(Application, "on_start", lambda: None)
-    session = SimpleNamespace(log_file_in=lambda folder: f"{folder}/spark.log")
+    session = SimpleNamespace(log_file_in=lambda folder: Path(folder, "spark.log"))
     monkeypatch.setitem(sys.modules, "flott.runtime.spark.session", session)
     monkeypatch.setitem(sys.modules, "flott.runtime.spark.sharing", SimpleNamespace(SharedApplication=Application))
-    return SparkApplication(Configuration(), tmp_path, SystemClock())
+    return SparkApplication(Configuration.of({"flott.log.max-file-size": "64kb"}), tmp_path, SystemClock())
+
+
+def test_what_spark_prints_is_bounded(carrier: SparkApplication, tmp_path: Path):
+    carrier.bound_output()  # there is none yet
+    carrier.start()
+    (tmp_path / "spark.log").write_bytes(b"x" * 60_000)
+    carrier.bound_output()
+    assert (tmp_path / "spark.log").stat().st_size == 60_000
+    (tmp_path / "spark.log").write_bytes(b"x" * 70_000)
+    carrier.bound_output()
+    assert [(tmp_path / name).stat().st_size for name in ("spark.log", "spark.log.1")] == [0, 65_536]
+    carrier.close()
 
 
 def test_an_application_that_has_died_is_followed_by_another(carrier: SparkApplication):
