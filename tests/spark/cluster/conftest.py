@@ -136,9 +136,9 @@ def _answers(rest: RestClient) -> bool:
         raise
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """The session all tests share."""
+    """The session all tests of this folder share; it ends with them, so that others have the machine to themselves."""
     made = start_session(tmp_path_factory.mktemp("session"))
     yield made
     made.rest.close()
@@ -162,7 +162,7 @@ class Jobs:
         return (self.running, self.finished, self.failed, self.canceled)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def jobs(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
     """One job of each fate, for tests that only look."""
     folder = tmp_path_factory.mktemp("jobs")

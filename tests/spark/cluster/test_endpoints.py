@@ -328,7 +328,9 @@ def operation(session: Session, path: str) -> dict[str, Any]:
     "POST /jobs/{jobid}/stop",
     "POST /savepoint-disposal",
 )
-def test_a_job_is_checkpointed_savepointed_rescaled_and_stopped(session: Session, tmp_path: Path) -> None:
+def test_a_job_is_checkpointed_savepointed_rescaled_and_stopped(
+    session: Session, http: httpx.Client, tmp_path: Path
+) -> None:
     job_id = session.submit(tmp_path / "out", "--rate", "100")
     job = f"/jobs/{job_id}"
     session.await_epochs(job_id, 1)
@@ -344,7 +346,7 @@ def test_a_job_is_checkpointed_savepointed_rescaled_and_stopped(session: Session
     wanted = session.rest.get(f"{job}/resource-requirements")
     for bounds in wanted.values():
         bounds["parallelism"] = {"lowerBound": 1, "upperBound": 2}
-    session.rest.put(f"{job}/resource-requirements", json=wanted)
+    http.put(f"{job}/resource-requirements", json=wanted).raise_for_status()
     wait_for(lambda: {vertex["parallelism"] for vertex in session.rest.get(job)["vertices"]} == {2}, 60)
     session.rest.patch(f"{job}/clientHeartbeat", json={"expiredTimestamp": 2**52})
     order = {"targetDirectory": str(tmp_path / "sp"), "drain": False}

@@ -1,0 +1,1 @@
+"""Against a JobManager that runs. A package, so that its tests can share one and end it together."""
