@@ -24,6 +24,8 @@ SPARK = {
 }
 #: Small epochs, so that what dies dies in the middle.
 SMALL_EPOCHS = {"flott.epoch.max-records": "100", "flott.epoch.initial-records": "100", "parallelism.default": "2"}
+#: An executor may die with what others are about to read: as in Flink, such an epoch is one for the restart strategy.
+RESTARTS = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "10"}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def test_a_session_waits_for_workers_and_goes_on_when_they_come_and_when_one_die
     session = sessions(**settings, **{"execution.checkpointing.dir": tmp_path / "checkpoints"})
 
     # No worker: there is nothing to run on, and the job says so.
-    job = session.submit(tmp_path / "out", "--rate", "200", settings=SMALL_EPOCHS)
+    job = session.submit(tmp_path / "out", "--rate", "200", settings=SMALL_EPOCHS | RESTARTS)
     waiting = wait_for(lambda: session.rest.get(f"/jobs/{job}").get("waiting-for"), 60)
     assert waiting.startswith(f"No executor is registered with Spark ({standalone.url}), so there are no slots.")
     assert f"waits for slots: {waiting[:40]}" in session.cli("status", job)
