@@ -5,8 +5,8 @@
 Prints one line of JSON at its end: epochs, restarts, and the reasons for them. What it wrote is in ``folder/files``
 (the file sink) and ``folder/ledger`` (a sink of its own: JSON files that appear by a rename).
 
-Faults strike on record FATAL of the named operator, or at a step of the protocol in epoch 3; a marker file makes sure
-that they do so only once, whoever runs the record again.
+Faults strike on record FATAL of the named operator, or at a step of the protocol in epoch 3; a marker file for each
+place makes sure that they do so only once, whoever runs the record again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Fault:
     """Strikes once; a value, so that it travels to tasks."""
 
     def __init__(self, kind: str, place: str, folder: str):
-        self.kind, self.place, self.marker, self.driver = kind, place, f"{folder}/struck", os.getpid()
+        self.kind, self.place, self.marker, self.driver = kind, place, f"{folder}/struck-{place}", os.getpid()
 
     def at_record(self, place: str, record: int) -> None:
         if place == self.place and record == FATAL:
