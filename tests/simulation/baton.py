@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from random import Random
 
 
 class Runner:
@@ -79,3 +80,11 @@ class Baton:
             self._idle.set()
             return
         self._give(self._choose(left) or left[-1])
+
+
+def anyone(awake: list[Runner], current: Runner | None, chance: Random, rate: float) -> Runner | None:
+    """Who goes on by chance: now and then somebody else, and whenever the current one is not awake; None: the same."""
+    if len(awake) == 1:
+        return awake[0]
+    is_due = chance.random() < rate or current not in awake
+    return chance.choice(awake) if is_due else None

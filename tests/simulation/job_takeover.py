@@ -32,7 +32,7 @@ from flott.runtime.cluster.job_view import JobResultView, JobView
 from flott.runtime.cluster.submission import JobFile, JobSubmission, is_job_id
 from flott.runtime.fence import Fence
 from flott.testing.harness import Crash
-from tests.simulation.baton import Baton, Runner
+from tests.simulation.baton import Baton, Runner, anyone
 from tests.simulation.simulation import SeedFailed, _quiet
 
 LEADERS = 4
@@ -87,11 +87,8 @@ class JobTakeover:
 
     def _choose(self, left: list[Runner]) -> Runner | None:
         self.moments += 1
-        awake = [runner for runner in left if self.leaders[runner.name].stopped_until <= self.moments] or left
-        if len(awake) == 1:
-            return awake[0]
-        is_due = self.random.random() < self.rate or self.baton.current not in awake
-        return self.random.choice(awake) if is_due else None
+        awake = [runner for runner in left if self.leaders[runner.name].stopped_until <= self.moments]
+        return anyone(awake or left, self.baton.current, self.random, self.rate)
 
     def moment(self, what: str) -> None:
         """Before a call to the file system: a takeover, a death, or somebody else's turn may come."""

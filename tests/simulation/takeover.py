@@ -38,7 +38,7 @@ from flott.testing.clock import ManualClock
 from flott.testing.harness import Crash, Incarnation, in_process, live
 from flott.testing.sinks import Ledger
 from flott.testing.sources import ScriptedSource
-from tests.simulation.baton import Baton, Runner
+from tests.simulation.baton import Baton, Runner, anyone
 from tests.simulation.program import Script, build
 from tests.simulation.simulation import SeedFailed, _quiet
 from tests.simulation.world import Beside, unneeded_files
@@ -142,11 +142,8 @@ class Takeover:
 
     def _choose(self, left: list[Runner]) -> Runner | None:
         self.moments += 1
-        awake = [runner for runner in left if self.leaders[runner.name].stopped_until <= self.moments] or left
-        if len(awake) == 1:
-            return awake[0]
-        is_due = self.random.random() < self.rate or self.baton.current not in awake
-        return self.random.choice(awake) if is_due else None
+        awake = [runner for runner in left if self.leaders[runner.name].stopped_until <= self.moments]
+        return anyone(awake or left, self.baton.current, self.random, self.rate)
 
     def moment(self, what: str) -> None:
         """A step of whoever runs: a takeover, a death, or somebody else's turn may come before it."""
