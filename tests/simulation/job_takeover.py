@@ -304,11 +304,7 @@ def run_job_takeover(seed: int) -> JobTakeover:
                 patches.enter_context(mock.patch.object(module, "open", takeover.stepped("open", real_open)))
             takeover.run()
     except Exception as error:
-        last = "\n".join(takeover.trace[-25:])
-        raise SeedFailed(
-            f"Job takeover {seed} failed: {type(error).__name__}: {error}\nWhat happened last:\n{last}\n"
-            f"See it again with: python -m tests.simulation --job-takeover {seed}"
-        ) from error
+        raise SeedFailed(f"Job takeover {seed}", error, takeover.trace[-25:], f"--job-takeover {seed}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return takeover

@@ -11,7 +11,7 @@ import logging
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -218,7 +218,14 @@ class Simulation:
 
 
 class SeedFailed(AssertionError):
-    """A promise was broken; says how to see it again."""
+    """A promise was broken; says what happened last, and how to see it again."""
+
+    def __init__(self, what: str, error: Exception, last: Sequence[str], arguments: str):
+        happened = "\n".join(last)
+        super().__init__(
+            f"{what} failed: {type(error).__name__}: {error}\nWhat happened last:\n{happened}\n"
+            f"See it again with: python -m tests.simulation {arguments}"
+        )
 
 
 def run_seed(seed: int) -> Simulation:
@@ -229,11 +236,7 @@ def run_seed(seed: int) -> Simulation:
         with _quiet(), mock.patch.object(savepoints, "uuid4", simulation.world.token):
             simulation.run()
     except Exception as error:
-        last = "\n".join(simulation.world.trace[-12:])
-        raise SeedFailed(
-            f"Seed {seed} failed: {type(error).__name__}: {error}\nWhat happened last:\n{last}\n"
-            f"See it again with: python -m tests.simulation {seed}"
-        ) from error
+        raise SeedFailed(f"Seed {seed}", error, simulation.world.trace[-12:], f"{seed}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return simulation

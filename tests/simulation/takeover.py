@@ -345,11 +345,7 @@ def run_takeover(seed: int) -> Takeover:
         ):
             takeover.run()
     except Exception as error:
-        last = "\n".join(takeover.trace[-25:])
-        raise SeedFailed(
-            f"Takeover {seed} failed: {type(error).__name__}: {error}\nWhat happened last:\n{last}\n"
-            f"See it again with: python -m tests.simulation --takeover {seed}"
-        ) from error
+        raise SeedFailed(f"Takeover {seed}", error, takeover.trace[-25:], f"--takeover {seed}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return takeover

@@ -27,22 +27,23 @@ class FlottCommand(click.Command):
             return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        _format_options(self, ctx, formatter)
+        own: list[tuple[str, str]] = []
+        shared: list[tuple[str, str]] = []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                (shared if isinstance(param, GlobalOption) else own).append(record)
+        for title, records in (("Options", own), ("Options of every command", shared)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
-class FlottGroup(click.Group):
+class FlottGroup(FlottCommand, click.Group):
     """A group of commands, all of them in its own module."""
 
     command_class = FlottCommand
     group_class = type
-
-    def __init__(self, *arguments: Any, **attributes: Any):
-        super().__init__(*arguments, **attributes)
-        self.params.extend(global_options({name for param in self.params for name in param.opts}))
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with _mistakes_as_json(ctx, args):
-            return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -57,7 +58,7 @@ class FlottGroup(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {nearest[0]!r}?", error.ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        _format_options(self, ctx, formatter)
+        super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
 
@@ -103,16 +104,3 @@ def _mistakes_as_json(ctx: click.Context, args: Sequence[str]) -> Iterator[None]
         if "--json" in before[: before.index("--") if "--" in before else None]:
             ctx.ensure_object(Invocation).terminal.json = True
         raise
-
-
-def _format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    own: list[tuple[str, str]] = []
-    shared: list[tuple[str, str]] = []
-    for param in command.get_params(ctx):
-        record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-        if record is not None:
-            (shared if isinstance(param, GlobalOption) else own).append(record)
-    for title, records in (("Options", own), ("Options of every command", shared)):
-        if records:
-            with formatter.section(title):
-                formatter.write_dl(records)

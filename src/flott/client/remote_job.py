@@ -104,15 +104,19 @@ class RemoteJob(JobClient):
         savepoint_directory: str | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        request = {"target-directory": savepoint_directory, "cancel-job": True, "formatType": format_type.name}
-        return self._operation("/savepoints", "/savepoints", request, _location)
+        return self._savepoint(savepoint_directory, format_type, cancel=True)
 
     def trigger_savepoint(
         self,
         savepoint_directory: str | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        request = {"target-directory": savepoint_directory, "cancel-job": False, "formatType": format_type.name}
+        return self._savepoint(savepoint_directory, format_type, cancel=False)
+
+    def _savepoint(
+        self, directory: str | None, format_type: SavepointFormatType, *, cancel: bool
+    ) -> CompletableFuture[str]:
+        request = {"target-directory": directory, "cancel-job": cancel, "formatType": format_type.name}
         return self._operation("/savepoints", "/savepoints", request, _location)
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
