@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from flott.cli.commands import COMMANDS
+from flott.cli.command_list import COMMANDS
 from flott.cli.options import GlobalOption
 from flott.cli.root import flott
 from flott.client.exit_codes import ExitCode

@@ -27,12 +27,12 @@ from flott.datastream import (
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.state import ValueStateDescriptor
 from flott.datastream.window import TimeWindow
-from flott.runtime.jobmanager.job_master import JobMaster
-from flott.runtime.jobmanager.savepoints import After, SavepointRequest
-from flott.runtime.jobmanager.time_report import explain
-from flott.runtime.state.chains import Chain, StateFile
-from flott.runtime.state.compaction import FoldRules
-from flott.runtime.state.files import open_state_file
+from flott.runtime.jobmaster.job_master import JobMaster
+from flott.runtime.jobmaster.savepoints import After, SavepointRequest
+from flott.runtime.jobmaster.time_report import explain
+from flott.runtime.managed_state.files.chains import Chain, StateFile
+from flott.runtime.managed_state.files.compaction_policy import FoldRules
+from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.state import StateSnapshot
 from flott.testing import Cancel, EndOfEpoch, ManualClock, ScriptedSource, in_process, live
 

@@ -18,9 +18,9 @@ from bench.runners import command
 from bench.runners.flott_totals import BACKENDS
 from flott.common import Types
 from flott.runtime.checkpoint import paths
-from flott.runtime.state.backend import BackendSettings, StateOwner, make_keyed_state
-from flott.runtime.state.chains import Chain
-from flott.runtime.state.handles import TableValueState
+from flott.runtime.managed_state.backends.backend import BackendSettings, StateOwner, make_keyed_state
+from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.handles import TableValueState
 from flott.runtime.storage import LocalStorage
 
 SHARES = (0.001, 0.01, 0.1, 1.0)

@@ -29,9 +29,9 @@ from flott.common import Configuration, WatermarkStrategy
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.datagen import DataGeneratorSource
 from flott.datastream.connectors.discard import DiscardSink
-from flott.runtime.cluster.announcement import Announcement, announcement_in
-from flott.runtime.cluster.graph_pickle import pickle_graph
-from flott.runtime.cluster.submission import JobSubmission
+from flott.runtime.jobmanager.announcement import Announcement, announcement_in
+from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph
+from flott.runtime.jobmanager.submission import JobSubmission
 
 #: How long CPU time is watched.
 WATCH_SECONDS = 10.0
@@ -42,7 +42,7 @@ SAVEPOINTS = 5
 #: A job has come to rest after so many epochs.
 SETTLED_EPOCHS = 3
 #: How processes of a session are told apart.
-JOB_PROCESS, JVM, WORKER = "flott.runtime.cluster.job_runner", "java", "pyspark.daemon"
+JOB_PROCESS, JVM, WORKER = "flott.runtime.jobmanager.processes.job_runner", "java", "pyspark.daemon"
 #: Of each job. All else is as by default: each epoch is a checkpoint that is forced to disk.
 JOB_SETTINGS = {"parallelism.default": "1", "flott.epoch.min-interval": f"{control.EPOCH_SECONDS} s"}
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import flott
 from bench import state
 from bench.runners import command, flott_totals
-from flott.runtime.state.files import open_state_file
+from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.storage import LocalStorage
 
 FIRST_EPOCH_RECORDS = 2_000

@@ -22,8 +22,8 @@ from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
 from flott.runtime import entrypoint
 from flott.runtime.checkpoint import paths
-from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
-from flott.runtime.jobmanager.rescaling import ParallelismChange
+from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
+from flott.runtime.jobmaster.rescaling import ParallelismChange
 
 #: By the variant of the runner.
 BACKENDS = {"": "hashmap", "rocksdb": "rocksdb"}

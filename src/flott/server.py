@@ -29,13 +29,13 @@ from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import ConfigurationError, FlottError
 from flott.runtime.clock import SystemClock
-from flott.runtime.cluster.announcement import Announcement, announce, withdraw
-from flott.runtime.cluster.folders import ClusterFolders
-from flott.runtime.cluster.job_log import configure_jobmanager_logging
-from flott.runtime.cluster.job_manager import JobManager
-from flott.runtime.cluster.leadership.election import Election, make_election
-from flott.runtime.cluster.occupation import Occupation
-from flott.runtime.cluster.programs import PROPERTIES_VARIABLE, ProgramStore
+from flott.runtime.jobmanager.announcement import Announcement, announce, withdraw
+from flott.runtime.jobmanager.folders import ClusterFolders
+from flott.runtime.jobmanager.job_manager import JobManager
+from flott.runtime.jobmanager.leadership.election import Election, make_election
+from flott.runtime.jobmanager.occupation import Occupation
+from flott.runtime.jobmanager.processes.job_log import configure_jobmanager_logging
+from flott.runtime.jobmanager.programs import PROPERTIES_VARIABLE, ProgramStore
 
 log = logging.getLogger("flott.cluster")
 
@@ -51,7 +51,7 @@ class ClusterProcess:
     def __init__(self, configuration: Configuration):
         _require_extras()
         from flott.rest.doorway import Doorway
-        from flott.rest.server import RestServer
+        from flott.rest.http_server import RestServer
 
         self.configuration = configuration
         self.folders = ClusterFolders.of(configuration)

@@ -26,11 +26,11 @@ from unittest import mock
 from flott.common.job_status import JobStatus
 from flott.errors import LeadershipLostError, StorageError, SubmissionError
 from flott.runtime import fence
-from flott.runtime.cluster import whole_folders
-from flott.runtime.cluster.job_store import EndedJob, JobArchive, JobStore, has_ended, read_submission
-from flott.runtime.cluster.job_view import JobResultView, JobView
-from flott.runtime.cluster.submission import JobFile, JobSubmission, is_job_id
 from flott.runtime.fence import Fence
+from flott.runtime.jobmanager import whole_folders
+from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore, has_ended, read_submission
+from flott.runtime.jobmanager.submission import JobFile, JobSubmission, is_job_id
+from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.testing.harness import Crash
 from tests.simulation.baton import Baton, Runner, anyone
 from tests.simulation.simulation import SeedFailed, _quiet

@@ -27,12 +27,12 @@ from flott.errors import LeadershipLostError
 from flott.runtime import fence
 from flott.runtime.checkpoint.restoring import open_snapshot
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.jobmanager import savepoints
-from flott.runtime.jobmanager.job_master import JobMaster
-from flott.runtime.jobmanager.rescaling import RescaleRequest
-from flott.runtime.jobmanager.savepoints import After, SavepointRequest
-from flott.runtime.state.compaction import FoldRules
-from flott.runtime.state.files import open_state_file
+from flott.runtime.jobmaster import savepoints
+from flott.runtime.jobmaster.job_master import JobMaster
+from flott.runtime.jobmaster.rescaling import RescaleRequest
+from flott.runtime.jobmaster.savepoints import After, SavepointRequest
+from flott.runtime.managed_state.files.compaction_policy import FoldRules
+from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.storage import LocalStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Crash, Incarnation, in_process, live

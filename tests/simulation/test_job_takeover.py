@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flott.runtime import fence
-from flott.runtime.cluster.whole_folders import WholeFolders
+from flott.runtime.jobmanager.whole_folders import WholeFolders
 from flott.runtime.storage import DRAFT, LocalStorage
 from tests.simulation.job_takeover import JobTakeover, run_job_takeover
 from tests.simulation.simulation import SeedFailed

@@ -15,11 +15,12 @@ import pytest
 from flott.runtime.checkpoint.registry import SharedRegistry
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.epoch import local_runner
-from flott.runtime.jobmanager import compaction, retained
-from flott.runtime.jobmanager.commits import SinkCommits
-from flott.runtime.jobmanager.compaction import Compaction
-from flott.runtime.state.chains import StateFile
-from flott.runtime.state.folding import FoldOrder
+from flott.runtime.jobmaster import compactor as compaction
+from flott.runtime.jobmaster import retained
+from flott.runtime.jobmaster.commits import SinkCommits
+from flott.runtime.jobmaster.compactor import Compaction
+from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.folding import FoldOrder
 from tests.simulation.simulation import SeedFailed, digest, run_seed
 
 ROOT = Path(__file__).parents[2]

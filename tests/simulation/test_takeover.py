@@ -10,7 +10,7 @@ import pytest
 from flott.runtime import fence
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.fence import Fence
-from flott.runtime.jobmanager import commits
+from flott.runtime.jobmaster import commits
 from flott.runtime.storage import LocalStorage
 from tests.simulation.simulation import SeedFailed
 from tests.simulation.takeover import run_takeover

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from flott.common import Configuration
 from flott.datastream import StreamExecutionEnvironment
 from flott.runtime import entrypoint
-from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.spark.session import spark_context
 from tests.spark.driver_process import DriverProcess
 

@@ -15,7 +15,7 @@ from flott.datastream.state import ValueStateDescriptor
 from flott.datastream.window import TumblingEventTimeWindows
 from flott.runtime import entrypoint
 from flott.runtime.epoch.runner import TaskProgress
-from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from tests.spark.conftest import MakeEnvironment
 
 BATCH = {"execution.runtime-mode": "BATCH", "flott.exchange.memory": "64kb"}

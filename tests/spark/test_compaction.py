@@ -18,9 +18,9 @@ from flott.datastream.state import ValueStateDescriptor
 from flott.errors import JobCancelledError, WorkerLostError
 from flott.runtime import entrypoint
 from flott.runtime.checkpoint.store import CheckpointStore
+from flott.runtime.managed_state.files.chains import StateFile
 from flott.runtime.spark import runner as spark_runner
 from flott.runtime.spark.runner import SparkRunner
-from flott.runtime.state.chains import StateFile
 from flott.runtime.storage import LocalStorage
 from tests.spark.conftest import MakeEnvironment
 

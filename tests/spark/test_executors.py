@@ -12,7 +12,7 @@ from typing import Any
 from pyspark import SparkContext
 
 from flott.runtime import entrypoint
-from flott.runtime.jobmanager.listener import JobListener
+from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.logs.line import LogLine, TaskLog
 from flott.runtime.spark.executor_reading import JobTasks, SparkReading
 from flott.runtime.spark.executors import SparkExecutors

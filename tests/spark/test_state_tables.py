@@ -22,7 +22,7 @@ from flott.datastream.state import ValueStateDescriptor
 from flott.datastream.window import TumblingEventTimeWindows
 from flott.state import StateSnapshot, new_savepoint
 from tests.spark.conftest import MakeEnvironment
-from tests.unit.state.snapshots import ledger, orders, snapshot_of
+from tests.unit.snapshots.snapshots import ledger, orders, snapshot_of
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_a_dataframe_of_state_is_joined_and_aggregated_as_any_other(
 def test_a_large_state_is_read_by_several_tasks(
     session: SparkSession, snapshot: StateSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flott.state.views.TASK_BYTES", 100)
+    monkeypatch.setattr("flott.snapshots.views.TASK_BYTES", 100)
     frame = snapshot.operator("ledger").state("total").to_dataframe(session)
     assert frame.rdd.getNumPartitions() > 4
     assert rows(frame) == [("alice", 9), ("bob", 5), ("carol", 1)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from flott.cli.commands import COMMANDS
+from flott.cli.command_list import COMMANDS
 from flott.cli.invocation import Invocation
 from flott.cli.options import GlobalOption, global_options
 
@@ -73,7 +73,7 @@ class RootGroup(FlottGroup):
         if entry is None:
             return super().get_command(ctx, cmd_name)
         module, _, name = entry.place.partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = getattr(import_module(f"flott.cli.commands.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -24,7 +24,7 @@ from flott.common._sizes import size_text
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError, FlottError
 from flott.runtime.clock import Clock
-from flott.runtime.cluster.folders import folder_of
+from flott.runtime.jobmanager.folders import folder_of
 
 _GIGABYTE = 1 << 30
 _FEW_FILES = 4096

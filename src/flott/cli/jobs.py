@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from flott.cli.drawings.progress import ENDED
 from flott.cli.invocation import Invocation
-from flott.cli.progress import ENDED
 from flott.client.operations import Asks
 from flott.common import _cluster_options as cluster_options
 from flott.errors import FlottError, JobNotFoundError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from flott.cli import process
 from flott.common.configuration import Configuration
-from flott.runtime.cluster.announcement import Announcement, announcement_in
-from flott.runtime.cluster.folders import folder_of
+from flott.runtime.jobmanager.announcement import Announcement, announcement_in
+from flott.runtime.jobmanager.folders import folder_of
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from flott.common.configuration import Configuration
 from flott.errors import SubmissionError
 from flott.graph.stream_graph import StreamGraph
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.cluster.graph_pickle import pickle_graph
-from flott.runtime.cluster.submission import JobSubmission
 from flott.runtime.dependencies.brought import brought_files, names_of, without_paths
+from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph
+from flott.runtime.jobmanager.submission import JobSubmission
 
 #: Names of files and folders that mean something where the program runs.
 _PATHS = (options.CHECKPOINT_DIR, options.SAVEPOINT_DIR, options.RECOVERY_PATH)

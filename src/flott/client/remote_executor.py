@@ -20,8 +20,8 @@ from flott.datastream.connectors.base import DriverSink
 from flott.errors import JobNotFoundError, ProgramError, SubmissionError, UnreachableError
 from flott.graph.specs import SinkSpec
 from flott.graph.stream_graph import StreamGraph
-from flott.runtime.cluster.programs import RUN_VARIABLE
-from flott.runtime.cluster.result_spool import RemoteSink
+from flott.runtime.jobmanager.processes.result_spool import RemoteSink
+from flott.runtime.jobmanager.programs import RUN_VARIABLE
 
 log = logging.getLogger("flott.client")
 

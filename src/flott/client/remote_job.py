@@ -31,7 +31,7 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.cluster.result_spool import pieces_in
+from flott.runtime.jobmanager.processes.result_spool import pieces_in
 
 log = logging.getLogger("flott.client")
 

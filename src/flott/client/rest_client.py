@@ -29,12 +29,12 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.cluster.announcement import announcement_in
-from flott.runtime.cluster.folders import folder_of
-from flott.runtime.cluster.token import token_of
+from flott.runtime.jobmanager.announcement import announcement_in
+from flott.runtime.jobmanager.folders import folder_of
+from flott.runtime.jobmanager.token import token_of
 
 if TYPE_CHECKING:
-    from flott.runtime.cluster.leadership.election import Election
+    from flott.runtime.jobmanager.leadership.election import Election
 
 #: A JobManager that has never answered is given this long: it may just be starting.
 FIRST_PATIENCE_MS = 1000
@@ -276,7 +276,7 @@ class RestClient:
         return f"{scheme}://{_host(configuration.get(options.REST_ADDRESS))}:{configuration.get(options.REST_PORT)}"
 
     def _leader(self) -> str:
-        from flott.runtime.cluster.leadership.election import make_election
+        from flott.runtime.jobmanager.leadership.election import make_election
 
         if self._election is None:
             self._election = make_election(self._configuration)

@@ -1,6 +1,6 @@
 """What ``explain_watermark`` answers: a value that says which split, operator or source holds event time back.
 
-The runtime makes it (``runtime.jobmanager.time_report``); here it is a value, and a text for people.
+The runtime makes it (``runtime.jobmaster.time_report``); here it is a value, and a text for people.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from itertools import chain
 from operator import add
 
 from flott.reporters.metric_table import MetricRow, help_of, rows_of
-from flott.runtime.cluster.gateway import ClusterGateway
+from flott.runtime.jobmanager.gateway import ClusterGateway
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_:]")
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})

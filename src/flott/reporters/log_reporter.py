@@ -6,8 +6,8 @@ import logging
 
 from flott.common._sizes import size_text
 from flott.reporters.reporter import PeriodicReporter
-from flott.runtime.cluster.gateway import ClusterGateway
-from flott.runtime.cluster.job_view import JobView
+from flott.runtime.jobmanager.gateway import ClusterGateway
+from flott.runtime.jobmanager.views.job_view import JobView
 
 log = logging.getLogger("flott.metrics")
 

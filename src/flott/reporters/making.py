@@ -20,7 +20,7 @@ from flott.reporters.log_reporter import LogReporter
 from flott.reporters.opentelemetry import Collector, metrics_reporter, traces_reporter
 from flott.reporters.prometheus import PrometheusReporter, ports_of
 from flott.reporters.reporter import Reporter
-from flott.runtime.cluster.gateway import ClusterGateway
+from flott.runtime.jobmanager.gateway import ClusterGateway
 
 log = logging.getLogger("flott.reporters")
 

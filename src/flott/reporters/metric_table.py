@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flott.common.job_status import JobStatus
-from flott.runtime.cluster.gateway import ClusterGateway
-from flott.runtime.cluster.job_view import JobView, SubtaskView, TaskManagerView
-from flott.runtime.cluster.metric_names import metric_scope
+from flott.runtime.jobmanager.gateway import ClusterGateway
+from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView
+from flott.runtime.jobmanager.views.metric_names import metric_scope
 
 
 class Kind(Enum):

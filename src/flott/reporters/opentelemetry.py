@@ -20,8 +20,8 @@ from flott.errors import ConfigurationError
 from flott.reporters.metric_table import Kind, MetricSample, one_each, samples_of
 from flott.reporters.reporter import PeriodicReporter
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.cluster.gateway import ClusterGateway
-from flott.runtime.cluster.job_view import NEVER, CheckpointView, EpochView, JobView
+from flott.runtime.jobmanager.gateway import ClusterGateway
+from flott.runtime.jobmanager.views.job_view import NEVER, CheckpointView, EpochView, JobView
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric, MetricExporter

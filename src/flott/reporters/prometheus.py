@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 from flott.errors import ConfigurationError
 from flott.reporters.exposition import Exposition, accepted_format
 from flott.reporters.reporter import Reporter
-from flott.runtime.cluster.gateway import ClusterGateway
+from flott.runtime.jobmanager.gateway import ClusterGateway
 
 log = logging.getLogger("flott.reporters")
 

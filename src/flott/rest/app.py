@@ -33,8 +33,8 @@ from flott.rest.operations import Operations
 from flott.rest.refusal import Refusal, message_of, refusal_of
 from flott.rest.security import Access
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.cluster.gateway import ClusterGateway
-from flott.runtime.cluster.programs import ProgramStore
+from flott.runtime.jobmanager.gateway import ClusterGateway
+from flott.runtime.jobmanager.programs import ProgramStore
 
 LOG = logging.getLogger("flott.rest")
 

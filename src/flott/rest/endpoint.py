@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 
 from flott.rest.refusal import Refusal
-from flott.runtime.cluster.gateway import ClusterGateway
-from flott.runtime.cluster.job_view import JobView, SubtaskView, TaskManagerView, VertexView
-from flott.runtime.cluster.programs import ProgramStore
+from flott.runtime.jobmanager.gateway import ClusterGateway
+from flott.runtime.jobmanager.programs import ProgramStore
+from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView, VertexView
 
 if TYPE_CHECKING:
     from flott.rest.operations import Operations

@@ -10,8 +10,8 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from flott.rest.shapes.job_manager import ProcessFacts
-from flott.rest.shapes.threads import ThreadDump, ThreadFacts, thread_dump
+from flott.rest.shapes.cluster.job_manager import ProcessFacts
+from flott.rest.shapes.cluster.threads import ThreadDump, ThreadFacts, thread_dump
 
 
 def process_facts() -> ProcessFacts:

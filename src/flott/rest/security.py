@@ -18,7 +18,7 @@ from flott.common import _cluster_options as options
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.rest.refusal import Refusal
-from flott.runtime.cluster.token import token_of
+from flott.runtime.jobmanager.token import token_of
 
 
 @dataclass(frozen=True)

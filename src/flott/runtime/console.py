@@ -19,9 +19,9 @@ from flott.common.watermark_strategy import MAX_WATERMARK
 from flott.graph.job_graph import JobGraph
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.runner import TaskProgress
-from flott.runtime.jobmanager import ledger
-from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
-from flott.runtime.jobmanager.rescaling import ParallelismChange
+from flott.runtime.jobmaster import ledger
+from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
+from flott.runtime.jobmaster.rescaling import ParallelismChange
 
 #: The rate shown is over this many seconds.
 RATE_WINDOW_SECONDS = 5.0

@@ -44,15 +44,15 @@ from flott.runtime.epoch.image import TaskSettings
 from flott.runtime.epoch.local_runner import LocalRunner
 from flott.runtime.epoch.runner import EpochRunner
 from flott.runtime.job_files import JobEnvironment, own_environment
-from flott.runtime.jobmanager.deployment import Deployment
-from flott.runtime.jobmanager.job_master import JobMaster
-from flott.runtime.jobmanager.listener import JobListener, RestoredFrom
-from flott.runtime.jobmanager.rescaling import RescaleRequest
-from flott.runtime.jobmanager.restored_state import restorable
-from flott.runtime.jobmanager.savepoints import After, SavepointRequest
-from flott.runtime.jobmanager.time_report import explain
+from flott.runtime.jobmaster.deployment import Deployment
+from flott.runtime.jobmaster.job_master import JobMaster
+from flott.runtime.jobmaster.listener import JobListener, RestoredFrom
+from flott.runtime.jobmaster.rescaling import RescaleRequest
+from flott.runtime.jobmaster.restored_state import restorable
+from flott.runtime.jobmaster.savepoints import After, SavepointRequest
+from flott.runtime.jobmaster.time_report import explain
 from flott.runtime.logs.line import LogLimits
-from flott.runtime.state.backend import BackendSettings
+from flott.runtime.managed_state.backends.backend import BackendSettings
 from flott.runtime.storage import LocalStorage, local_path
 
 log = logging.getLogger("flott.job")

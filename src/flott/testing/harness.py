@@ -25,11 +25,11 @@ from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.image import TaskSettings
 from flott.runtime.epoch.local_runner import LocalRunner
-from flott.runtime.jobmanager.deployment import Deployment
-from flott.runtime.jobmanager.job_master import JobMaster
-from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
-from flott.runtime.jobmanager.side_work import Inline, SideWork
-from flott.runtime.state.compaction import FoldRules
+from flott.runtime.jobmaster.deployment import Deployment
+from flott.runtime.jobmaster.job_master import JobMaster
+from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
+from flott.runtime.jobmaster.side_work import Inline, SideWork
+from flott.runtime.managed_state.files.compaction_policy import FoldRules
 from flott.runtime.storage import LocalStorage
 from flott.testing.clock import ManualClock
 

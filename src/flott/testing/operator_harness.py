@@ -38,15 +38,15 @@ from flott.errors import CorruptStateError, ProgramError
 from flott.metrics.metricbase import combine
 from flott.runtime.checkpoint.manifest import decode_manifest, encode_manifest
 from flott.runtime.epoch.accumulators import add_up, encode_accumulators, values_of
+from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.key_groups import key_group_of
+from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
+from flott.runtime.managed_state.ttl.expiry import Expiry
+from flott.runtime.managed_state.ttl.time_to_live import state_name
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.lateness import LateCount
 from flott.runtime.operators.operator import EventTime
 from flott.runtime.operators.process import EVENT_TIMERS, PROCESSING_TIMERS
-from flott.runtime.state.expiry import Expiry
-from flott.runtime.state.key_groups import key_group_of
-from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.tables import ListTable, MapTable, ValueTable
-from flott.runtime.state.ttl import state_name
 from flott.testing.piece import Piece, PieceSettings, PieceSnapshot
 
 _METADATA = "_metadata"

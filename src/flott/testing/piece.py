@@ -46,10 +46,10 @@ from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.topology import lay_out
 from flott.runtime.epoch.wire import Row, decode_records, encode_records
+from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operator, RecordFailure
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
-from flott.runtime.state.folding import FoldOrder, fold
-from flott.runtime.state.key_groups import groups_of
 from flott.runtime.storage import LocalStorage
 from flott.testing.harness import in_process
 

@@ -17,7 +17,7 @@ import pytest
 from flott.client.rest_client import RestClient
 from flott.common import Configuration
 from tests.spark.driver_process import ROOT, DriverProcess
-from tests.unit.runtime.cluster.jobs import counts, wait_for
+from tests.unit.runtime.jobmanager.jobs import counts, wait_for
 
 PROGRAMS = Path(__file__).parent / "programs"
 TALLY = PROGRAMS / "tally.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.spark.driver_process import marked_processes
-from tests.unit.runtime.cluster.jobs import counting, counts, submission_of, wait_for
+from tests.unit.runtime.jobmanager.jobs import counting, counts, submission_of, wait_for
 from tests.unit.server.standby import Standby
 from tests.zookeeper_server import start_zookeeper
 

@@ -17,7 +17,7 @@ from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.connectors.datagen import DataGeneratorSource
 from flott.runtime import entrypoint
-from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 
 SAMPLES = 40
 KEYS = 300

@@ -28,7 +28,7 @@ from flott.datastream.connectors.file_system import BucketAssigner, FileSink, Ro
 from flott.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 from flott.datastream.state import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from flott.runtime import entrypoint
-from flott.runtime.jobmanager.listener import EpochStatistics, JobListener
+from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 
 RECORDS = 3_000
 EPOCH_RECORDS = 500

@@ -14,7 +14,7 @@ from flott.cli.root import flott
 from flott.client.rest_client import RestClient
 from flott.common.configuration import Configuration
 from flott.rest.app import create_app
-from flott.runtime.cluster.programs import ProgramStore
+from flott.runtime.jobmanager.programs import ProgramStore
 from tests.unit.rest.fake_cluster import FakeCluster
 
 

@@ -10,8 +10,8 @@ import threading
 
 from flott.common import _settings
 from flott.runtime.clock import SystemClock
-from flott.runtime.cluster.announcement import Announcement, announce, withdraw
-from flott.runtime.cluster.folders import folder_of
+from flott.runtime.jobmanager.announcement import Announcement, announce, withdraw
+from flott.runtime.jobmanager.folders import folder_of
 from tests.unit.cli.fake_jobmanager import fake_jobmanager
 
 mode = os.environ.get("FAKE_SERVER", "")

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from flott.cli import application
+from flott.cli.programs import application
 from flott.common.configuration import Configuration
 from tests.unit.cli.conftest import Ran
 from tests.unit.cli.fake_jobmanager import JOB, FakeJobManager

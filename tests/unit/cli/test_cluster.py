@@ -13,11 +13,12 @@ from types import ModuleType
 
 import pytest
 
-from flott.cli import cluster, process
+from flott.cli import process
+from flott.cli.commands import cluster
 from flott.client.rest_client import RestClient
 from flott.common.configuration import Configuration
 from flott.runtime.clock import SystemClock
-from flott.runtime.cluster.announcement import Announcement, announce, announcement_in
+from flott.runtime.jobmanager.announcement import Announcement, announce, announcement_in
 from tests.unit.cli.conftest import Ran
 from tests.unit.cli.fake_jobmanager import FakeJobManager
 

@@ -15,7 +15,7 @@ import pytest
 
 import flott as package
 from flott import errors
-from flott.cli.commands import COMMANDS
+from flott.cli.command_list import COMMANDS
 from flott.cli.invocation import Invocation
 from flott.cli.jobs import JobType
 from flott.cli.options import GlobalOption, set_jobmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flott.cli.interruption import Detached, Interruption
+from flott.cli.programs.interruption import Detached, Interruption
 from flott.cli.terminal import Terminal
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from flott.cli.invocation import Invocation
 from flott.cli.root import flott as root
-from flott.runtime.cluster.gateway import Afterwards, SavepointOrder
+from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
 from flott.runtime.logs.entry import LogEntry
 from tests.unit.cli.cluster import CommandLine, command_line
 from tests.unit.rest.fake_cluster import FINISHED, RESTARTING, RUNNING, UNKNOWN

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flott.cli.plan_drawing import DrawnInput, DrawnVertex, drawing, vertices_of
-from flott.cli.plan_svg import plan_svg
+from flott.cli.drawings.plan_drawing import DrawnInput, DrawnVertex, drawing, vertices_of
+from flott.cli.drawings.plan_svg import plan_svg
 
 
 def vertex(name: str, *sources: str, parallelism: int = 2, ship: str = "HASH") -> DrawnVertex:

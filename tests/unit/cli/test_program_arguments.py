@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flott.cli.program_arguments import Divided, divide, names_program
+from flott.cli.programs.program_arguments import Divided, divide, names_program
 
 OPTIONS = {"-p": True, "-d": False, "--detached": False, "-D": True, "-m": True, "-py": True, "-pym": True,
            "--python": True, "-pyfs": True, "--pyfs": True, "--json": False, "-s": True}  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flott.cli.progress import END_OF_INPUT, NO_WATERMARK, progress_of
+from flott.cli.drawings.progress import END_OF_INPUT, NO_WATERMARK, progress_of
 
 DETAIL: dict[str, Any] = {
     "jid": "a" * 32, "name": "orders", "state": "RUNNING", "duration": 5000, "now": 61_000, "parallelism": 2,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flott.runtime.cluster.graph_pickle import pickle_graph
-from flott.runtime.cluster.job_store import JobStore
-from flott.runtime.cluster.submission import JobSubmission
+from flott.runtime.jobmanager.job_store import JobStore
+from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph
+from flott.runtime.jobmanager.submission import JobSubmission
 from tests.unit.cli.cluster import without_client
 from tests.unit.runtime.replay import recorded
 from tests.unit.runtime.replay.recorded import Kept

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from flott.cli.run import Target
+from flott.cli.commands.run import Target
 from flott.runtime.clock import SystemClock
-from flott.runtime.cluster.announcement import Announcement, announce
+from flott.runtime.jobmanager.announcement import Announcement, announce
 from tests.unit.cli.conftest import Ran
 from tests.unit.cli.fake_jobmanager import JOB, FakeJobManager
 from tests.unit.cli.terminal_process import TerminalProcess, environment
@@ -196,7 +196,7 @@ def test_a_session_that_has_died_is_not_waited_for(
 @pytest.fixture
 def application(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]:
     """What would be run as an application."""
-    from flott.cli import run
+    from flott.cli.commands import run
 
     calls: list[tuple[list[str], str]] = []
 

@@ -7,9 +7,9 @@ import pty
 import termios
 from typing import Any
 
-from flott.cli.checkpoints import phase_bar
-from flott.cli.info import drawn
-from flott.cli.job_panel import busy_bar, rates_of, sparkline
+from flott.cli.commands.checkpoints import phase_bar
+from flott.cli.commands.info import drawn
+from flott.cli.drawings.job_panel import busy_bar, rates_of, sparkline
 from flott.cli.keyboard import Keyboard
 
 

@@ -14,9 +14,9 @@ import pytest
 import flott
 from flott.common.configuration import Configuration
 from flott.rest.app import create_app
-from flott.rest.server import RestServer
-from flott.runtime.cluster.programs import ProgramStore
-from tests.unit.runtime.cluster.jobs import running
+from flott.rest.http_server import RestServer
+from flott.runtime.jobmanager.programs import ProgramStore
+from tests.unit.runtime.jobmanager.jobs import running
 
 SOURCES = str(Path(flott.__file__).parent.parent)
 

@@ -14,7 +14,7 @@ from flott.client import packaging
 from flott.client.packaging import package
 from flott.common.configuration import Configuration
 from flott.errors import SubmissionError, UnserializableError
-from flott.runtime.cluster.graph_pickle import pickle_graph, unpickle_graph
+from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph, unpickle_graph
 from flott.testing import in_process
 from tests.unit.runtime.dependencies.wheels import write_wheel
 
@@ -41,8 +41,8 @@ RUNNER = """
 import os, sys
 from pathlib import Path
 from flott.common.configuration import Configuration
-from flott.runtime.cluster.graph_pickle import unpickle_graph
-from flott.runtime.cluster.submission import JobSubmission
+from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
+from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.entrypoint import Executor
 from flott.runtime.job_files import place_files
 

@@ -33,12 +33,12 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.rest.app import create_app
-from flott.runtime.cluster.gateway import Afterwards, SavepointOrder
-from flott.runtime.cluster.graph_pickle import unpickle_graph
-from flott.runtime.cluster.job_view import FailureView, JobResultView, JobView
-from flott.runtime.cluster.programs import ProgramStore
-from flott.runtime.cluster.result_spool import ResultSpool
-from flott.runtime.cluster.submission import JobSubmission
+from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
+from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
+from flott.runtime.jobmanager.processes.result_spool import ResultSpool
+from flott.runtime.jobmanager.programs import ProgramStore
+from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.views.job_view import FailureView, JobResultView, JobView
 from flott.testing import in_process
 from tests.unit.client.test_rest_client import PatientClock
 from tests.unit.rest import fake_cluster
@@ -387,7 +387,7 @@ def test_no_name_leads_out_of_the_results(rest: RestClient, name: str) -> None:
 
 
 def test_the_job_waits_for_a_slow_program_until_it_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flott.runtime.cluster import result_spool
+    from flott.runtime.jobmanager.processes import result_spool
 
     monkeypatch.setattr(result_spool, "CAPACITY_BYTES", 100)
     spool = ResultSpool(tmp_path)

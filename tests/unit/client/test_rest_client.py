@@ -25,8 +25,8 @@ from flott.errors import (
     SubmissionError,
     UnreachableError,
 )
-from flott.rest.server import RestServer
-from flott.runtime.cluster.announcement import Announcement, announce, withdraw
+from flott.rest.http_server import RestServer
+from flott.runtime.jobmanager.announcement import Announcement, announce, withdraw
 
 JOB = "0123456789abcdef0123456789abcdef"
 
@@ -331,8 +331,8 @@ def test_with_high_availability_the_leader_is_asked_and_the_next_one_after_it(mo
         leader=lambda: leaders.pop(0) if len(leaders) > 1 else leaders[0], resign=lambda: resigned.append(True)
     )
     module = SimpleNamespace(make_election=lambda configuration: election)
-    monkeypatch.setitem(sys.modules, "flott.runtime.cluster.leadership", SimpleNamespace(election=module))
-    monkeypatch.setitem(sys.modules, "flott.runtime.cluster.leadership.election", module)
+    monkeypatch.setitem(sys.modules, "flott.runtime.jobmanager.leadership", SimpleNamespace(election=module))
+    monkeypatch.setitem(sys.modules, "flott.runtime.jobmanager.leadership.election", module)
 
     def handle(request: httpx.Request) -> httpx.Response:
         if request.url.host == "one":
@@ -348,8 +348,8 @@ def test_with_high_availability_the_leader_is_asked_and_the_next_one_after_it(mo
 def test_a_cluster_without_a_leader_is_waited_for_and_then_told(monkeypatch: pytest.MonkeyPatch) -> None:
     election = SimpleNamespace(leader=lambda: None, resign=lambda: None)
     module = SimpleNamespace(make_election=lambda configuration: election)
-    monkeypatch.setitem(sys.modules, "flott.runtime.cluster.leadership", SimpleNamespace(election=module))
-    monkeypatch.setitem(sys.modules, "flott.runtime.cluster.leadership.election", module)
+    monkeypatch.setitem(sys.modules, "flott.runtime.jobmanager.leadership", SimpleNamespace(election=module))
+    monkeypatch.setitem(sys.modules, "flott.runtime.jobmanager.leadership.election", module)
     clock = PatientClock()
     with pytest.raises(UnreachableError, match="no leading JobManager"):
         client_of(answers(200, {}), clock, high__availability_type="zookeeper").get("/overview")

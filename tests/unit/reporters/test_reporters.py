@@ -44,11 +44,11 @@ from flott.reporters.opentelemetry import (
 )
 from flott.reporters.prometheus import PrometheusReporter, ports_of
 from flott.reporters.reporter import PeriodicReporter
-from flott.runtime.cluster.job_view import CheckpointsView, CheckpointView, JobView, TaskManagerView
+from flott.runtime.jobmanager.views.job_view import CheckpointsView, CheckpointView, JobView, TaskManagerView
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Cancel
 from flott.testing.sources import Abort, EndOfEpoch
-from tests.unit.runtime.cluster.recorded_jobs import counting, recorded
+from tests.unit.runtime.jobmanager.recorded_jobs import counting, recorded
 
 RETRY = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "9"}
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from flott.common.configuration import Configuration
 from flott.rest.app import create_app
-from flott.runtime.cluster.programs import ProgramStore
+from flott.runtime.jobmanager.programs import ProgramStore
 from tests.unit.rest.fake_cluster import FakeCluster
 
 

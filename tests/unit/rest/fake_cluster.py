@@ -12,8 +12,9 @@ from flott.common._watermark_report import Hold, HoldCause, TimePlace, Watermark
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import JobEndedError, JobNotFoundError
-from flott.runtime.cluster.gateway import SavepointOrder
-from flott.runtime.cluster.job_view import (
+from flott.runtime.jobmanager.gateway import SavepointOrder
+from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.views.job_view import (
     ChainedOperatorView,
     CheckpointsView,
     CheckpointTask,
@@ -31,7 +32,6 @@ from flott.runtime.cluster.job_view import (
     Traffic,
     VertexView,
 )
-from flott.runtime.cluster.submission import JobSubmission
 
 NOW = 1_700_000_060_000
 START = NOW - 60_000

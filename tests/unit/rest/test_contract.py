@@ -19,7 +19,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from flott.common.configuration import Configuration
-from flott.runtime.cluster.job_view import TaskManagerView, TaskState, VertexView
+from flott.runtime.jobmanager.views.job_view import TaskManagerView, TaskState, VertexView
 from tests.unit.rest.fake_cluster import (
     CANCELED,
     FAILED,

@@ -23,7 +23,7 @@ from flott.common.configuration import Configuration
 from flott.rest import openapi
 from flott.rest.app import all_endpoints, create_app
 from flott.rest.openapi import document
-from flott.runtime.cluster.programs import ProgramStore
+from flott.runtime.jobmanager.programs import ProgramStore
 from tests.unit.rest.fake_cluster import FAILED, RUNNING, SOURCE, TASK_MANAGER, FakeCluster
 
 DOCUMENT = document(all_endpoints())

@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 from flott.common._savepoint_format import SavepointFormatType
 from flott.errors import JobRestartingError, UnreachableError
 from flott.rest.endpoints.orders import _all_of
-from flott.runtime.cluster.gateway import Afterwards, SavepointOrder
+from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
 from tests.unit.rest.fake_cluster import CANCELED, FAILED, FINISHED, RUNNING, SOURCE, UNKNOWN, WINDOW, FakeCluster
-from tests.unit.runtime.cluster.jobs import wait_for
+from tests.unit.runtime.jobmanager.jobs import wait_for
 
 IN_PROGRESS = {"status": {"id": "IN_PROGRESS"}, "operation": None}
 

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from flott.rest.endpoints import programs as endpoints
 from flott.rest.endpoints.programs import run_request
 from flott.rest.refusal import Refusal
-from flott.runtime.cluster import programs as module
-from flott.runtime.cluster.programs import ProgramRun, ProgramStore, RunRequest
+from flott.runtime.jobmanager import programs as module
+from flott.runtime.jobmanager.programs import ProgramRun, ProgramStore, RunRequest
 
 
 def upload(client: TestClient, name: str = "prog.py", content: bytes = b"pass") -> str:

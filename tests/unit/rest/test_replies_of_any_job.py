@@ -15,7 +15,21 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from flott.common.job_status import JobStatus
-from flott.rest.shapes.accumulators import (
+from flott.rest.shapes.checkpoint.checkpoint_configuration import CheckpointConfiguration, checkpoint_configuration
+from flott.rest.shapes.checkpoint.checkpoint_detail import (
+    TaskCheckpointDetail,
+    checkpoint_detail,
+    task_checkpoint_detail,
+)
+from flott.rest.shapes.checkpoint.checkpoints import CheckpointItem, Checkpoints, checkpoints
+from flott.rest.shapes.cluster.overview import ClusterOverview, cluster_overview
+from flott.rest.shapes.cluster.task_managers import (
+    TaskManagerDetail,
+    TaskManagers,
+    task_manager_detail,
+    task_managers_reply,
+)
+from flott.rest.shapes.job.accumulators import (
     AccumulatorsOfSubtasks,
     JobAccumulators,
     VertexAccumulators,
@@ -23,7 +37,7 @@ from flott.rest.shapes.accumulators import (
     job_accumulators,
     vertex_accumulators,
 )
-from flott.rest.shapes.applications import (
+from flott.rest.shapes.job.applications import (
     ApplicationDetail,
     ApplicationExceptions,
     ApplicationsOverview,
@@ -31,20 +45,13 @@ from flott.rest.shapes.applications import (
     application_exceptions,
     applications_overview,
 )
-from flott.rest.shapes.backpressure import BackPressure, back_pressure
-from flott.rest.shapes.checkpoint_configuration import CheckpointConfiguration, checkpoint_configuration
-from flott.rest.shapes.checkpoint_detail import (
-    TaskCheckpointDetail,
-    checkpoint_detail,
-    task_checkpoint_detail,
-)
-from flott.rest.shapes.checkpoints import CheckpointItem, Checkpoints, checkpoints
-from flott.rest.shapes.epochs import JobEpochs, job_epochs
-from flott.rest.shapes.exceptions import JobExceptions, job_exceptions
-from flott.rest.shapes.execution_result import ExecutionResult, execution_result
-from flott.rest.shapes.job_configuration import JobConfiguration, job_configuration
-from flott.rest.shapes.job_detail import JobDetail, job_detail
-from flott.rest.shapes.jobs import JobIdsWithStatus, JobsOverview, job_ids, jobs_overview
+from flott.rest.shapes.job.epochs import JobEpochs, job_epochs
+from flott.rest.shapes.job.exceptions import JobExceptions, job_exceptions
+from flott.rest.shapes.job.execution_result import ExecutionResult, execution_result
+from flott.rest.shapes.job.job_configuration import JobConfiguration, job_configuration
+from flott.rest.shapes.job.job_detail import JobDetail, job_detail
+from flott.rest.shapes.job.jobs import JobIdsWithStatus, JobsOverview, job_ids, jobs_overview
+from flott.rest.shapes.job.plan import JobPlanReply, job_plan_reply
 from flott.rest.shapes.metrics import (
     AggregatedMetric,
     MetricValue,
@@ -56,16 +63,9 @@ from flott.rest.shapes.metrics import (
     vertex_metrics,
     watermarks,
 )
-from flott.rest.shapes.overview import ClusterOverview, cluster_overview
-from flott.rest.shapes.plan import JobPlanReply, job_plan_reply
-from flott.rest.shapes.states import all_subtasks
-from flott.rest.shapes.task_managers import (
-    TaskManagerDetail,
-    TaskManagers,
-    task_manager_detail,
-    task_managers_reply,
-)
-from flott.rest.shapes.vertices import (
+from flott.rest.shapes.vertex.backpressure import BackPressure, back_pressure
+from flott.rest.shapes.vertex.states import all_subtasks
+from flott.rest.shapes.vertex.vertices import (
     SubtasksTimes,
     TaskManagersOfVertex,
     VertexDetail,
@@ -73,7 +73,7 @@ from flott.rest.shapes.vertices import (
     task_managers_of_vertex,
     vertex_detail,
 )
-from flott.runtime.cluster.job_view import JobResultView, JobView, TaskManagerView
+from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
 from tests.unit.rest.fake_cluster import NOW, running_job, subtask
 from tests.unit.rest.views import ids, job_views, numbers, task_manager_views
 

@@ -12,7 +12,7 @@ from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.rest.app import all_endpoints
 from flott.rest.security import check_exposure, is_loopback
-from flott.runtime.cluster.token import token_of
+from flott.runtime.jobmanager.token import token_of
 from tests.unit.rest.fake_cluster import RUNNING, FakeCluster
 
 Serve = Callable[..., TestClient]

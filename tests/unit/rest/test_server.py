@@ -15,10 +15,10 @@ import pytest
 
 from flott.common.configuration import Configuration
 from flott.errors import ClusterError, ConfigurationError
-from flott.rest import server as module
+from flott.rest import http_server as module
 from flott.rest.app import create_app
-from flott.rest.server import RestServer
-from flott.runtime.cluster.programs import ProgramStore
+from flott.rest.http_server import RestServer
+from flott.runtime.jobmanager.programs import ProgramStore
 from tests.unit.rest.fake_cluster import RUNNING, FakeCluster
 
 Start = Callable[..., int]

@@ -14,23 +14,26 @@ from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.rest.process import own_threads, process_facts, process_metrics
-from flott.rest.shapes.applications import ApplicationState, application_detail, application_state
-from flott.rest.shapes.backpressure import back_pressure, shares
-from flott.rest.shapes.checkpoint_configuration import NEVER_AGAIN, checkpoint_configuration
-from flott.rest.shapes.checkpoint_detail import checkpoint_detail, find_checkpoint, task_checkpoint_detail
-from flott.rest.shapes.checkpoints import (
+from flott.rest.shapes.checkpoint.checkpoint_configuration import NEVER_AGAIN, checkpoint_configuration
+from flott.rest.shapes.checkpoint.checkpoint_detail import checkpoint_detail, find_checkpoint, task_checkpoint_detail
+from flott.rest.shapes.checkpoint.checkpoints import (
     CheckpointClass,
     CheckpointStatus,
     CheckpointType,
     checkpoint_item,
     checkpoints,
 )
-from flott.rest.shapes.exceptions import job_exceptions
-from flott.rest.shapes.execution_result import ApplicationStatus, execution_result
-from flott.rest.shapes.job_configuration import configuration_entries, job_configuration
-from flott.rest.shapes.job_detail import job_detail
-from flott.rest.shapes.job_manager import environment
-from flott.rest.shapes.jobs import SchedulerType, jobs_overview
+from flott.rest.shapes.cluster.job_manager import environment
+from flott.rest.shapes.cluster.overview import cluster_overview, dashboard_configuration
+from flott.rest.shapes.cluster.task_managers import task_manager_detail
+from flott.rest.shapes.cluster.threads import thread_dump
+from flott.rest.shapes.job.applications import ApplicationState, application_detail, application_state
+from flott.rest.shapes.job.exceptions import job_exceptions
+from flott.rest.shapes.job.execution_result import ApplicationStatus, execution_result
+from flott.rest.shapes.job.job_configuration import configuration_entries, job_configuration
+from flott.rest.shapes.job.job_detail import job_detail
+from flott.rest.shapes.job.jobs import SchedulerType, jobs_overview
+from flott.rest.shapes.job.plan import job_plan
 from flott.rest.shapes.metrics import (
     aggregated_metrics,
     job_manager_metrics,
@@ -40,16 +43,13 @@ from flott.rest.shapes.metrics import (
     vertex_metrics,
     watermarks,
 )
-from flott.rest.shapes.numbers import metric_text, whole
-from flott.rest.shapes.overview import cluster_overview, dashboard_configuration
-from flott.rest.shapes.plan import job_plan
-from flott.rest.shapes.secrets import HIDDEN, shown
-from flott.rest.shapes.states import JobState, TaskStateName, all_subtasks, job_state, task_state
-from flott.rest.shapes.statistics import aggregate, quantiles, quantiles_of
-from flott.rest.shapes.task_managers import task_manager_detail
-from flott.rest.shapes.threads import thread_dump
-from flott.rest.shapes.vertices import state_of, status_durations, subtask_detail, subtasks_times, vertex_detail
-from flott.runtime.cluster.job_view import (
+from flott.rest.shapes.values.numbers import metric_text, whole
+from flott.rest.shapes.values.secrets import HIDDEN, shown
+from flott.rest.shapes.values.statistics import aggregate, quantiles, quantiles_of
+from flott.rest.shapes.vertex.backpressure import back_pressure, shares
+from flott.rest.shapes.vertex.states import JobState, TaskStateName, all_subtasks, job_state, task_state
+from flott.rest.shapes.vertex.vertices import state_of, status_durations, subtask_detail, subtasks_times, vertex_detail
+from flott.runtime.jobmanager.views.job_view import (
     ChainedOperatorView,
     CheckpointsView,
     CheckpointView,

@@ -16,8 +16,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from flott.errors import ClusterError
-from flott.runtime.cluster.job_store import JobStore
-from flott.runtime.cluster.submission import JobFile, JobSubmission
+from flott.runtime.jobmanager.job_store import JobStore
+from flott.runtime.jobmanager.submission import JobFile, JobSubmission
 from tests.unit.rest.fake_cluster import FakeCluster
 
 JOB = "f" * 32

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
-from flott.runtime.cluster.job_view import (
+from flott.runtime.jobmanager.views.job_view import (
     NEVER,
     ChainedOperatorView,
     CheckpointsView,

@@ -50,7 +50,7 @@ from flott.datastream.window import (
 )
 from flott.errors import JobFailedError, ProgramError
 from flott.runtime.epoch.subtask import Subtask
-from flott.runtime.state.keyed_state import KeyedState
+from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.testing.harness import Crash, collect, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import Abort, EndOfEpoch, ScriptedSource, Wait

@@ -18,9 +18,9 @@ from flott.runtime.checkpoint.pins import Pin
 from flott.runtime.checkpoint.retention import Discard
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.fence import Fence, open_seats
-from flott.runtime.jobmanager import retained as retained_module
-from flott.runtime.jobmanager.commits import LiveAttempts
-from flott.runtime.jobmanager.retained import RetainedCheckpoints
+from flott.runtime.jobmaster import retained as retained_module
+from flott.runtime.jobmaster.commits import LiveAttempts
+from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.storage import LocalStorage
 
 ROOT = Path(__file__).parents[3]

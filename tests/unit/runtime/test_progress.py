@@ -8,7 +8,7 @@ from pathlib import Path
 from flott.common import WatermarkStrategy
 from flott.runtime.console import RunningEpoch
 from flott.runtime.epoch.runner import TaskProgress
-from flott.runtime.jobmanager.listener import JobListener
+from flott.runtime.jobmaster.listener import JobListener
 from flott.testing.clock import ManualClock
 from flott.testing.harness import in_process, live
 from flott.testing.sources import EndOfEpoch, ScriptedSource

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import httpx
 
-from flott.runtime.cluster.submission import JobSubmission
+from flott.runtime.jobmanager.submission import JobSubmission
 from tests.spark.driver_process import MARK
-from tests.unit.runtime.cluster.jobs import wait_for
+from tests.unit.runtime.jobmanager.jobs import wait_for
 from tests.unit.server.jobmanager_process import announced_url, command
 
 

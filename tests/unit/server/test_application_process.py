@@ -8,14 +8,14 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tests.unit.runtime.cluster.jobs import visible, wait_for
+from tests.unit.runtime.jobmanager.jobs import visible, wait_for
 
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from tests.unit.runtime.cluster.jobs import counting
+from tests.unit.runtime.jobmanager.jobs import counting
 
 counting(Path(sys.argv[1]), records=None, rate=300).execute("endless")
 """

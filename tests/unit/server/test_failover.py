@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.runtime.cluster.jobs import counting, counts, submission_of, wait_for
+from tests.unit.runtime.jobmanager.jobs import counting, counts, submission_of, wait_for
 from tests.unit.server.standby import Standby
 
 EVEN = dict.fromkeys(range(5), 600)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import httpx
 
-from flott.runtime.cluster.submission import JobSubmission
-from tests.unit.runtime.cluster.jobs import counting, counts, submission_of, wait_for
+from flott.runtime.jobmanager.submission import JobSubmission
+from tests.unit.runtime.jobmanager.jobs import counting, counts, submission_of, wait_for
 from tests.unit.server.jobmanager_process import announced_url, command
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flott.rest.endpoint import Endpoint, Query, RestCall
-from flott.rest.shapes.applications import (
+from flott.rest.shapes.job.applications import (
     ApplicationDetail,
     ApplicationExceptions,
     ApplicationsOverview,
@@ -11,8 +11,8 @@ from flott.rest.shapes.applications import (
     application_exceptions,
     applications_overview,
 )
-from flott.rest.shapes.job_configuration import ConfigurationEntry, configuration_entries
-from flott.runtime.cluster.job_view import JobView
+from flott.rest.shapes.job.job_configuration import ConfigurationEntry, configuration_entries
+from flott.runtime.jobmanager.views.job_view import JobView
 
 _TAG = "applications"
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from flott.rest.endpoint import Endpoint, RestCall
 from flott.rest.refusal import Refusal
-from flott.rest.shapes.checkpoint_configuration import CheckpointConfiguration, checkpoint_configuration
-from flott.rest.shapes.checkpoint_detail import (
+from flott.rest.shapes.checkpoint.checkpoint_configuration import CheckpointConfiguration, checkpoint_configuration
+from flott.rest.shapes.checkpoint.checkpoint_detail import (
     TaskCheckpointDetail,
     checkpoint_detail,
     find_checkpoint,
     task_checkpoint_detail,
 )
-from flott.rest.shapes.checkpoints import CheckpointItem, Checkpoints, checkpoints
-from flott.runtime.cluster.job_view import CheckpointView, JobView
+from flott.rest.shapes.checkpoint.checkpoints import CheckpointItem, Checkpoints, checkpoints
+from flott.runtime.jobmanager.views.job_view import CheckpointView, JobView
 
 _TAG = "checkpoints"
 _ONE = "/jobs/:jobid/checkpoints/details/:checkpointid"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from flott.rest.endpoint import Endpoint, RestCall
-from flott.rest.shapes.overview import (
+from flott.rest.shapes.cluster.overview import (
     ClusterOverview,
     DashboardConfiguration,
     cluster_overview,

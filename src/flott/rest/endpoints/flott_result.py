@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.waiting import carried_out
-from flott.runtime.cluster.result_spool import fetch
+from flott.runtime.jobmanager.processes.result_spool import fetch
 
 _TAG = "flott"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from flott.rest import metric_queries
 from flott.rest.endpoint import Endpoint, RestCall
 from flott.rest.process import own_threads, process_facts, process_metrics
-from flott.rest.shapes.job_configuration import ConfigurationEntry, configuration_entries
-from flott.rest.shapes.job_manager import JobManagerEnvironment, Profilings, environment, no_profilings
+from flott.rest.shapes.cluster.job_manager import JobManagerEnvironment, Profilings, environment, no_profilings
+from flott.rest.shapes.cluster.threads import ThreadDump
+from flott.rest.shapes.job.job_configuration import ConfigurationEntry, configuration_entries
 from flott.rest.shapes.metrics import MetricValue, job_manager_metrics
-from flott.rest.shapes.threads import ThreadDump
 
 _TAG = "jobmanager"
 

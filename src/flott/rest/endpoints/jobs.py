@@ -5,21 +5,28 @@ from __future__ import annotations
 from flott.rest import metric_queries
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.process import process_facts
-from flott.rest.shapes.accumulators import JobAccumulators, job_accumulators
-from flott.rest.shapes.epochs import JobEpochs, job_epochs
-from flott.rest.shapes.exceptions import JobExceptions, job_exceptions
-from flott.rest.shapes.execution_result import ExecutionResult, execution_result
-from flott.rest.shapes.job_configuration import (
+from flott.rest.shapes.cluster.job_manager import JobManagerEnvironment, environment
+from flott.rest.shapes.job.accumulators import JobAccumulators, job_accumulators
+from flott.rest.shapes.job.epochs import JobEpochs, job_epochs
+from flott.rest.shapes.job.exceptions import JobExceptions, job_exceptions
+from flott.rest.shapes.job.execution_result import ExecutionResult, execution_result
+from flott.rest.shapes.job.job_configuration import (
     ConfigurationEntry,
     JobConfiguration,
     configuration_entries,
     job_configuration,
 )
-from flott.rest.shapes.job_detail import JobDetail, job_detail
-from flott.rest.shapes.job_manager import JobManagerEnvironment, environment
-from flott.rest.shapes.jobs import JobIdsWithStatus, JobsOverview, JobStatusReply, job_ids, job_status, jobs_overview
+from flott.rest.shapes.job.job_detail import JobDetail, job_detail
+from flott.rest.shapes.job.jobs import (
+    JobIdsWithStatus,
+    JobsOverview,
+    JobStatusReply,
+    job_ids,
+    job_status,
+    jobs_overview,
+)
+from flott.rest.shapes.job.plan import JobPlanReply, job_plan_reply
 from flott.rest.shapes.metrics import AggregatedMetric, MetricValue, job_metrics
-from flott.rest.shapes.plan import JobPlanReply, job_plan_reply
 
 _TAG = "jobs"
 _EXCEPTIONS = Query("maxExceptions", int, 20, "how many at most", minimum=0)

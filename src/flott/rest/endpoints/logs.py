@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from flott.errors import ClusterError
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
-from flott.runtime.cluster.job_view import JobView
+from flott.runtime.jobmanager.views.job_view import JobView
 from flott.runtime.logs.entry import LogFilter
 from flott.runtime.logs.log_files import (
     JOB_LOG,

@@ -15,7 +15,7 @@ from flott.common._savepoint_format import SavepointFormatType
 from flott.errors import JobEndedError
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
-from flott.rest.shapes.orders import (
+from flott.rest.shapes.job.orders import (
     CheckpointRequest,
     CheckpointState,
     DisposalRequest,
@@ -30,8 +30,8 @@ from flott.rest.shapes.orders import (
     TriggerResponse,
 )
 from flott.rest.waiting import carried_out
-from flott.runtime.cluster.gateway import Afterwards, ClusterGateway, SavepointOrder
-from flott.runtime.cluster.job_view import JobView
+from flott.runtime.jobmanager.gateway import Afterwards, ClusterGateway, SavepointOrder
+from flott.runtime.jobmanager.views.job_view import JobView
 
 # ------------------------------------------------------------------------------------------------------------- cancel
 

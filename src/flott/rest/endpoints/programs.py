@@ -17,7 +17,7 @@ from flott.rest.endpoint import Endpoint, Part, Query, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.uploads import file_of, form_of, store
 from flott.rest.waiting import outcome_of
-from flott.runtime.cluster.programs import ProgramRun, ProgramStore, RunRequest, checked_name
+from flott.runtime.jobmanager.programs import ProgramRun, ProgramStore, RunRequest, checked_name
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from flott.rest.endpoint import Endpoint, Part, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.uploads import bytes_of, form_of, store
 from flott.rest.waiting import carried_out
-from flott.runtime.cluster.submission import JobSubmission
+from flott.runtime.jobmanager.submission import JobSubmission
 
 #: Carried by what a program that was started through REST submits: which run it is.
 RUN_HEADER = "x-flott-program-run"

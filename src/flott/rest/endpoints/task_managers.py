@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from flott.rest import metric_queries
 from flott.rest.endpoint import Endpoint, Query, RestCall
-from flott.rest.shapes.job_manager import Profilings, no_profilings
+from flott.rest.shapes.cluster.job_manager import Profilings, no_profilings
+from flott.rest.shapes.cluster.task_managers import (
+    TaskManagerDetail,
+    TaskManagers,
+    task_manager_detail,
+    task_managers_reply,
+)
+from flott.rest.shapes.cluster.threads import NO_THREADS, ThreadDump
 from flott.rest.shapes.metrics import AggregatedMetric, MetricValue, task_manager_metrics
-from flott.rest.shapes.task_managers import TaskManagerDetail, TaskManagers, task_manager_detail, task_managers_reply
-from flott.rest.shapes.threads import NO_THREADS, ThreadDump
 
 _TAG = "taskmanagers"
 _ONE = "/taskmanagers/:taskmanagerid"

@@ -8,7 +8,7 @@ from typing import Any
 from flott.rest import metric_queries
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
-from flott.rest.shapes.accumulators import (
+from flott.rest.shapes.job.accumulators import (
     AccumulatorsOfSubtasks,
     AttemptAccumulators,
     VertexAccumulators,
@@ -16,12 +16,12 @@ from flott.rest.shapes.accumulators import (
     attempt_accumulators,
     vertex_accumulators,
 )
-from flott.rest.shapes.backpressure import BackPressure, back_pressure
-from flott.rest.shapes.flame_graph import FlameGraph, no_flame_graph
 from flott.rest.shapes.metrics import AggregatedMetric, MetricValue, subtask_metrics, vertex_metrics, watermarks
-from flott.rest.shapes.states import all_subtasks
-from flott.rest.shapes.task_places import Ports, ports_of
-from flott.rest.shapes.vertices import (
+from flott.rest.shapes.vertex.backpressure import BackPressure, back_pressure
+from flott.rest.shapes.vertex.flame_graph import FlameGraph, no_flame_graph
+from flott.rest.shapes.vertex.states import all_subtasks
+from flott.rest.shapes.vertex.task_places import Ports, ports_of
+from flott.rest.shapes.vertex.vertices import (
     SubtaskDetail,
     SubtasksTimes,
     TaskManagersOfVertex,
@@ -31,7 +31,7 @@ from flott.rest.shapes.vertices import (
     task_managers_of_vertex,
     vertex_detail,
 )
-from flott.runtime.cluster.job_view import SubtaskView, VertexView
+from flott.runtime.jobmanager.views.job_view import SubtaskView, VertexView
 
 _VERTEX = "/jobs/:jobid/vertices/:vertexid"
 _SUBTASK = f"{_VERTEX}/subtasks/:subtaskindex"

@@ -13,10 +13,10 @@ from typing_extensions import TypedDict
 
 from flott.common.job_status import JobStatus
 from flott.reporters.metric_table import task_metrics
-from flott.rest.shapes.numbers import as_float, finite, metric_text
-from flott.rest.shapes.states import all_subtasks
-from flott.rest.shapes.times import reached
-from flott.runtime.cluster.job_view import JobView, SubtaskView, TaskManagerView, VertexView
+from flott.rest.shapes.values.numbers import as_float, finite, metric_text
+from flott.rest.shapes.values.times import reached
+from flott.rest.shapes.vertex.states import all_subtasks
+from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView, VertexView
 
 Aggregation = Literal["min", "max", "avg", "sum", "skew"]
 AGGREGATIONS: tuple[Aggregation, ...] = ("min", "max", "avg", "sum", "skew")

@@ -21,9 +21,9 @@ from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Json, Slice, SlicePlan
 from flott.errors import CorruptStateError
 from flott.graph.operator_ids import OperatorId
+from flott.runtime.managed_state.files.chains import Chain, StateFile
+from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStateFile, StateShape
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.state.chains import Chain, StateFile
-from flott.runtime.state.operator_shares import Mode, OperatorStateFile, StateShape
 
 VERSION = 2
 

@@ -26,9 +26,9 @@ from flott.runtime.checkpoint.pins import Pin, write_pin
 from flott.runtime.checkpoint.savepoint import located
 from flott.runtime.checkpoint.savepoint_files import discard_checkpoint, dispose_savepoint
 from flott.runtime.checkpoint.store import CheckpointStore, open_checkpoint
-from flott.runtime.state.chains import StateFile
-from flott.runtime.state.files import open_state_file
-from flott.runtime.state.operator_shares import OperatorStateFile
+from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.state_file import open_state_file
+from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.storage import LocalStorage
 
 log = logging.getLogger("flott.job")

@@ -14,10 +14,10 @@ from flott.common._savepoint_format import SavepointFormatType
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import Manifest, OperatorSnapshot, SavepointMark, SubtaskSnapshot, with_names
-from flott.runtime.state.chains import StateFile
-from flott.runtime.state.folding import FoldOrder
-from flott.runtime.state.key_groups import groups_of
-from flott.runtime.state.ttl import Horizon
+from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.folding import FoldOrder
+from flott.runtime.managed_state.key_groups import groups_of
+from flott.runtime.managed_state.ttl.time_to_live import Horizon
 
 #: One operator subtask.
 Place = tuple[OperatorId, int]

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.runtime.epoch.wire import decode_records, encode_records
-from flott.runtime.state.encoding import encode_key
+from flott.runtime.managed_state.encoding import encode_key
 
 #: Records of one input and one key, with their timestamps if they have any.
 KeyedBatch = tuple[int, list[Any], "list[int] | None"]

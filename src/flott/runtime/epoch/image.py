@@ -19,7 +19,7 @@ from flott.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex,
 from flott.runtime.epoch.topology import Topology, lay_out
 from flott.runtime.epoch.user_code import main_classes, refuse_unpicklable
 from flott.runtime.logs.line import LogLimits
-from flott.runtime.state.backend import BackendSettings
+from flott.runtime.managed_state.backends.backend import BackendSettings
 from flott.runtime.storage import LocalStorage
 
 

@@ -11,8 +11,8 @@ from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import TaskProgress, gather
 from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.epoch.wire import Row
-from flott.runtime.state.chains import StateFile
-from flott.runtime.state.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.folding import FoldOrder, fold
 
 
 class LocalRunner:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from flott.datastream.functions._callables import as_key_selector, as_partitioner
 from flott.errors import ProgramError
 from flott.graph.partitioning import Broadcast, Custom, Forward, Global, Hash, Partitioning, Rebalance, Rescale, Shuffle
+from flott.runtime.managed_state.encoding import encode_key
+from flott.runtime.managed_state.key_groups import TargetIndex
 from flott.runtime.operators.operator import EpochScope
-from flott.runtime.state.encoding import encode_key
-from flott.runtime.state.key_groups import TargetIndex
 
 T = TypeVar("T")
 

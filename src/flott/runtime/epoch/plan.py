@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Slice
 from flott.graph.operator_ids import OperatorId
+from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.operator.operator_shares import OperatorStart
 from flott.runtime.operators.source import SourceAssignment
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.state.chains import Chain
-from flott.runtime.state.operator_shares import OperatorStart
 
 
 @dataclass(frozen=True)

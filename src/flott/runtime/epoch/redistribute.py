@@ -10,10 +10,10 @@ from flott.graph.job_graph import ChainedOperator
 from flott.runtime.checkpoint.manifest import OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.epoch.plan import SubtaskState
 from flott.runtime.epoch.report import OperatorReport
+from flott.runtime.managed_state.files.chains import Chain, StateFile
+from flott.runtime.managed_state.key_groups import groups_of
+from flott.runtime.managed_state.operator.operator_shares import deal_out
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.state.chains import Chain, StateFile
-from flott.runtime.state.key_groups import groups_of
-from flott.runtime.state.operator_shares import deal_out
 
 
 def snapshot_of(operator: ChainedOperator, outcomes: Iterable[OperatorReport]) -> OperatorSnapshot:

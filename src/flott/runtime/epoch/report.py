@@ -12,11 +12,11 @@ from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.topology import Topology
 from flott.runtime.logs.line import TaskLog
+from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.operators.lateness import LateCount
 from flott.runtime.operators.source import SplitReport
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.state.chains import Chain
-from flott.runtime.state.operator_shares import OperatorStateFile
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.wire import FAILURE, REPORT, SAID, Row
-from flott.runtime.state.chains import StateFile
-from flott.runtime.state.folding import FoldOrder
+from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.folding import FoldOrder
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,12 @@ from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.epoch.wire import Origin, Row, decode_records, encode_records
 from flott.runtime.logs.hearing import Speaker
+from flott.runtime.managed_state.backends.backend import BackendSettings, StateOwner, make_keyed_state
+from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.key_groups import groups_of
+from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
+from flott.runtime.managed_state.operator.operator_state import OperatorState
 from flott.runtime.operators.build import build_operator
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
@@ -32,12 +38,6 @@ from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operat
 from flott.runtime.operators.sink import SinkOperator
 from flott.runtime.operators.source import SourceOperator
 from flott.runtime.operators.watermarks import TimestampsOperator
-from flott.runtime.state.backend import BackendSettings, StateOwner, make_keyed_state
-from flott.runtime.state.chains import Chain
-from flott.runtime.state.key_groups import groups_of
-from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.operator_shares import OperatorStateFile
-from flott.runtime.state.operator_state import OperatorState
 
 
 @contextmanager

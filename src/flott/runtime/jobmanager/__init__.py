@@ -1,1 +1,1 @@
-"""One job's life: its states, its epoch loop, its restarts. Driver side. Never imports Spark."""
+"""The JobManager: takes jobs in, keeps them, runs each in a process of its own, all on one Spark application."""

@@ -19,14 +19,14 @@ from flott.datastream.state._descriptors import MapStateDescriptor, StateDescrip
 from flott.datastream.timerservice import TimerService
 from flott.errors import ProgramError
 from flott.graph.specs import BroadcastProcessSpec
+from flott.runtime.managed_state.handles import CurrentKey
+from flott.runtime.managed_state.operator.operator_handles import ReadOnlyBroadcastView, TaskOperatorStateStore
+from flott.runtime.managed_state.operator.operator_shares import Mode
+from flott.runtime.managed_state.ttl.expiring_handles import ExpiringState
+from flott.runtime.managed_state.ttl.time_to_live import TimeToLive, table_name
 from flott.runtime.operators.context import state_handle
 from flott.runtime.operators.operator import OperatorContext
 from flott.runtime.operators.process import CallContext, ProcessOperator, RecordContext
-from flott.runtime.state.expiring_handles import ExpiringState
-from flott.runtime.state.handles import CurrentKey
-from flott.runtime.state.operator_handles import ReadOnlyBroadcastView, TaskOperatorStateStore
-from flott.runtime.state.operator_shares import Mode
-from flott.runtime.state.ttl import TimeToLive, table_name
 
 
 class _NoKey:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from flott.datastream.functions._checkpointed import FunctionInitializationContext, FunctionSnapshotContext
 from flott.datastream.functions._context import KeyedStateStore
 from flott.datastream.state._operator_state import OperatorStateStore
+from flott.runtime.managed_state.operator.operator_handles import TaskOperatorStateStore
 from flott.runtime.operators.operator import EpochScope, OperatorContext
-from flott.runtime.state.operator_handles import TaskOperatorStateStore
 
 
 class InitializationContext(FunctionInitializationContext):

@@ -21,26 +21,26 @@ from flott.datastream.state._handles import AggregatingState, ListState, MapStat
 from flott.datastream.timerservice import TimerService
 from flott.errors import ProgramError
 from flott.metrics import MetricGroup
-from flott.runtime.operators.operator import Operator, OperatorContext
-from flott.runtime.state.expiring_handles import (
+from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.handles import (
+    CurrentKey,
+    TableAggregatingState,
+    TableReducingState,
+    TableValueState,
+)
+from flott.runtime.managed_state.kinds.tables import ValueTable
+from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.schema.state_types import StateTypes
+from flott.runtime.managed_state.ttl.expiring_handles import (
     ExpiringAggregatingState,
     ExpiringListState,
     ExpiringMapState,
     ExpiringReducingState,
     ExpiringValueState,
 )
-from flott.runtime.state.expiry import Expiry
-from flott.runtime.state.handles import (
-    CurrentKey,
-    TableAggregatingState,
-    TableReducingState,
-    TableValueState,
-)
-from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.state_types import StateTypes
-from flott.runtime.state.tables import ValueTable
-from flott.runtime.state.timers import TimerTable
-from flott.runtime.state.ttl import TimeToLive, former_names, table_name
+from flott.runtime.managed_state.ttl.expiry import Expiry
+from flott.runtime.managed_state.ttl.time_to_live import TimeToLive, former_names, table_name
+from flott.runtime.operators.operator import Operator, OperatorContext
 
 A = TypeVar("A", bound=Accumulator[Any, Any])
 

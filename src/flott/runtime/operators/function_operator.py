@@ -7,10 +7,10 @@ from typing import Any
 from flott.datastream.functions._basic import Function
 from flott.datastream.functions._checkpointed import CheckpointedFunction
 from flott.metrics import MetricGroup
+from flott.runtime.managed_state.ttl.state_clock import StateClocks
 from flott.runtime.operators.checkpointed import InitializationContext, SnapshotContext
 from flott.runtime.operators.context import TaskRuntimeContext
 from flott.runtime.operators.operator import Operator, OperatorContext
-from flott.runtime.state.state_clock import StateClocks
 
 
 class FunctionOperator(Operator):

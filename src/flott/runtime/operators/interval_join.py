@@ -21,13 +21,13 @@ from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.functions._join import ProcessJoinFunction
 from flott.errors import ProgramError
 from flott.graph.specs import IntervalJoinSpec
+from flott.runtime.managed_state.handles import CurrentKey
+from flott.runtime.managed_state.kinds.timelines import Timeline, TimelineTable
+from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, RecordFailure
 from flott.runtime.operators.process import emit_tagged
-from flott.runtime.state.handles import CurrentKey
-from flott.runtime.state.state_types import StateTypes
-from flott.runtime.state.timelines import Timeline, TimelineTable
 
 LEFT_WAITING = "_interval-join-left"
 RIGHT_WAITING = "_interval-join-right"

@@ -7,9 +7,9 @@ from typing import Any
 
 from flott.common.typeinfo import TypeInformation
 from flott.datastream.functions._callables import as_key_selector
+from flott.runtime.managed_state.handles import CurrentKey
+from flott.runtime.managed_state.key_groups import REMEMBERED_KEYS
 from flott.runtime.operators.operator import OperatorContext
-from flott.runtime.state.handles import CurrentKey
-from flott.runtime.state.key_groups import REMEMBERED_KEYS
 
 
 class KeyedInput:

@@ -19,9 +19,9 @@ from typing import Any
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream.functions._callables import as_key_selector
 from flott.graph.job_graph import ChainedOperator
+from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.operator.operator_state import OperatorState
 from flott.runtime.operators.lateness import LateLedger
-from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.operator_state import OperatorState
 
 #: Takes a batch: records, and their timestamps if they have any.
 Emit = Callable[[list[Any], "list[int] | None"], None]

@@ -17,12 +17,12 @@ from flott.datastream.functions._process import KeyedProcessFunction
 from flott.datastream.output_tag import OutputTag
 from flott.datastream.time_domain import TimeDomain
 from flott.datastream.timerservice import TimerService
+from flott.runtime.managed_state.handles import CurrentKey
+from flott.runtime.managed_state.kinds.timers import TimerTable
 from flott.runtime.operators.context import KeyedTimerService, UnkeyedTimerService
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import EventTime, Operator, OperatorContext
-from flott.runtime.state.handles import CurrentKey
-from flott.runtime.state.timers import TimerTable
 
 _Call = Callable[[Any, "CallContext"], Iterable[Any]]
 _Select = Callable[[Any], Any]

@@ -6,10 +6,10 @@ from typing import Any
 
 from flott.common.typeinfo import TypeInformation
 from flott.datastream.functions._callables import as_reduce
+from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import OperatorContext
-from flott.runtime.state.state_types import StateTypes
 
 REDUCED = "_reduce"
 LAST_TIMESTAMP = "_reduce-timestamp"

@@ -17,8 +17,8 @@ from flott.runtime.epoch.accumulators import values_of
 from flott.runtime.replay.observation import Passage, stable_bytes
 from flott.runtime.replay.recorded_epoch import RecordedEpoch
 from flott.runtime.replay.replay import Replayed
-from flott.state.difference import Change, SnapshotDifference, StateDifference, same
-from flott.state.snapshots import StateSnapshot
+from flott.snapshots.difference import Change, SnapshotDifference, StateDifference, same
+from flott.snapshots.snapshot import StateSnapshot
 
 _TWICE = ("once", "once more")
 #: So many entries of a state that differ are shown.

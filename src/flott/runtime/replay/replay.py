@@ -27,10 +27,10 @@ from flott.runtime.epoch.local_runner import LocalRunner
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.redistribute import snapshot_of
 from flott.runtime.epoch.report import EpochResult
-from flott.runtime.jobmanager.job_input import JobInput
-from flott.runtime.jobmanager.rescaling import starts_of
-from flott.runtime.jobmanager.restored_state import restorable
-from flott.runtime.jobmanager.wakeups import clock_driven, next_wakeup
+from flott.runtime.jobmaster.job_input import JobInput
+from flott.runtime.jobmaster.rescaling import starts_of
+from flott.runtime.jobmaster.restored_state import restorable
+from flott.runtime.jobmaster.wakeups import clock_driven, next_wakeup
 from flott.runtime.operators.operator import Operator
 from flott.runtime.replay.observation import ObservedTasks, Observer, SeenTraffic, Watch
 from flott.runtime.replay.overlay import OverlayStorage

@@ -26,11 +26,11 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import TaskProgress, gather
+from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.folding import FoldOrder, fold
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.turns import Turns
 from flott.runtime.spark.worker import PLAN, FoldBody, StageBody, encode_plan
-from flott.runtime.state.chains import StateFile
-from flott.runtime.state.folding import FoldOrder, fold
 
 #: Folds of no more than this many bytes in all are done in the driver: a Spark job would cost more than they do.
 SMALL_FOLD_BYTES = 1 << 20

@@ -1,7 +1,7 @@
 """State as DataFrames, and DataFrames as rows for state. Driver side; what tasks run is given to them.
 
-A column's type is a node of a schema (``runtime.state.schema``). Cells come as Python objects that Spark takes as they
-are: no Arrow is needed, here or on the executors.
+A column's type is a node of a schema (``managed_state.schema.type_schema``). Cells come as Python objects that Spark
+takes as they are: no Arrow is needed, here or on the executors.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from flott.errors import CorruptStateError
+from flott.runtime.managed_state.files.column_codec import field_names
+from flott.runtime.managed_state.schema.type_schema import Json
 from flott.runtime.spark.session import log_file_in, spark_context
-from flott.runtime.state.columns import field_names
-from flott.runtime.state.schema import Json
 
 _TYPES: dict[str, spark_types.DataType] = {
     "boolean": spark_types.BooleanType(),

@@ -19,10 +19,10 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.logs.capture import claim_process
+from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.folding import FoldOrder, fold
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.worker_place import worker_place
-from flott.runtime.state.chains import StateFile
-from flott.runtime.state.folding import FoldOrder, fold
 from flott.runtime.storage import LocalStorage
 
 #: The local property that carries the plan, or the name of the file that holds it.

@@ -26,9 +26,9 @@ from flott.runtime.checkpoint.manifest import (
     encode_manifest,
     with_names,
 )
+from flott.runtime.managed_state.backends.hashmap import StateFile
+from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStateFile, StateShape
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.state.keyed_state import StateFile
-from flott.runtime.state.operator_shares import Mode, OperatorStateFile, StateShape
 
 _times = st.integers(-(2**63), 2**63 - 1)
 _text = st.text(max_size=8)

@@ -15,7 +15,7 @@ from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.runtime.epoch import grouping as module
 from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.wire import encode_records
-from flott.runtime.state.encoding import encode_key
+from flott.runtime.managed_state.encoding import encode_key
 
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from(["", "a", "ab", "b"]), st.tuples(st.integers(0, 1), st.booleans()))
 TIMESTAMPS = st.one_of(st.integers(-2, 2), st.sampled_from([MIN_WATERMARK, MAX_WATERMARK]))

@@ -22,7 +22,7 @@ from flott.datastream import AsyncDataStream, DataStream
 from flott.datastream.functions import AsyncFunction, MapFunction, RuntimeContext
 from flott.errors import JobFailedError
 from flott.runtime import entrypoint
-from flott.runtime.jobmanager.listener import JobListener
+from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.logs.hearing import MAX_MESSAGE
 from flott.runtime.logs.line import LogLine, TaskLog
 from flott.testing.harness import collect, in_process

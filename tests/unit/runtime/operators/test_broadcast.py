@@ -37,7 +37,7 @@ from flott.testing.harness import Cancel, Crash, Incarnation, collect, in_proces
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import EndOfEpoch, ScriptedSource, Wait
 from tests.unit.runtime.epoch.wandering import wandering
-from tests.unit.runtime.jobmanager.test_protocol import STEPS, patient
+from tests.unit.runtime.jobmaster.test_protocol import STEPS, patient
 
 NO_TIME = WatermarkStrategy.no_watermarks()
 STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value[1])

@@ -27,15 +27,15 @@ from flott.datastream.functions import (
 from flott.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from flott.errors import StorageError
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.state.operator_shares import Mode, OperatorStart
-from flott.runtime.state.operator_state import OperatorState
+from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStart
+from flott.runtime.managed_state.operator.operator_state import OperatorState
 from flott.runtime.storage import LocalStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Cancel, Crash, Faults, Incarnation, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import Abort, EndOfEpoch, ScriptedSource
 from tests.unit.runtime.epoch.wandering import wandering
-from tests.unit.runtime.jobmanager.test_protocol import STEPS, Storm, TornStorage, patient, tidy
+from tests.unit.runtime.jobmaster.test_protocol import STEPS, Storm, TornStorage, patient, tidy
 
 NO_TIME = WatermarkStrategy.no_watermarks()
 

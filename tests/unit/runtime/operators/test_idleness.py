@@ -22,7 +22,7 @@ from flott.testing.clock import ManualClock
 from flott.testing.harness import Crash, Incarnation, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import EndOfEpoch, ScriptedSource, Wait
-from tests.unit.runtime.jobmanager.test_sources_and_commits import coordinator_of
+from tests.unit.runtime.jobmaster.test_sources_and_commits import coordinator_of
 
 ASCENDING = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda item, _: item[1])
 IMPATIENT = ASCENDING.with_idleness(Duration.of_millis(500))

@@ -48,7 +48,7 @@ from flott.datastream.window import (
 )
 from flott.errors import StorageError
 from flott.runtime.epoch.image import TaskSettings
-from flott.runtime.state.backend import BackendSettings
+from flott.runtime.managed_state.backends.backend import BackendSettings
 from flott.testing import OperatorHarness, TwoInputHarness
 from flott.testing import harness as harness_module
 from flott.testing.clock import ManualClock
@@ -56,7 +56,7 @@ from flott.testing.harness import Cancel, Crash, Faults, Incarnation, collect, i
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import Abort, EndOfEpoch, ScriptedSource, Wait
 from tests.unit.runtime.epoch.wandering import wandering
-from tests.unit.runtime.jobmanager.test_protocol import STEPS, Storm, TornStorage, patient
+from tests.unit.runtime.jobmaster.test_protocol import STEPS, Storm, TornStorage, patient
 
 TTL = 100
 NO_TIME = WatermarkStrategy.no_watermarks()

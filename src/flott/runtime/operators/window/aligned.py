@@ -19,13 +19,13 @@ from flott.datastream.window._triggers import EventTimeTrigger
 from flott.datastream.window._windows import TimeWindow
 from flott.errors import ProgramError
 from flott.graph.specs import WindowSpec
+from flott.runtime.managed_state.kinds.panes import PaneTable
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, position_of
 from flott.runtime.operators.window.contents import Aggregating, Reducing, make_fold
 from flott.runtime.operators.window.holdings import ELEMENT_PANES, FOLDED_PANES
 from flott.runtime.operators.window.namespaces import namespace_of
 from flott.runtime.operators.window.operator import WindowedOperator
 from flott.runtime.operators.window.slicing import slicing_of
-from flott.runtime.state.panes import PaneTable
 
 
 def fires_once_at_its_end(spec: WindowSpec) -> bool:

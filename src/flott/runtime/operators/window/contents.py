@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from flott.datastream.functions._callables import as_reduce
 from flott.datastream.window._evictors import Evictor, TimestampedValue
 from flott.graph.specs import AggregateFold, ReduceFold
+from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.kinds.tables import ListTable, ValueTable
 from flott.runtime.operators.window.holdings import ELEMENTS, FOLDED, TIMESTAMPED_ELEMENTS
-from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.tables import ListTable, ValueTable
 
 Entry = tuple[Any, Any]
 

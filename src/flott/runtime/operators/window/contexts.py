@@ -21,14 +21,14 @@ from flott.datastream.window._evictors import Evictor
 from flott.datastream.window._triggers import Trigger
 from flott.errors import ProgramError
 from flott.metrics import MetricGroup
+from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.handles import CurrentKey
+from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.ttl.expiring_handles import ExpiringMergingState
 from flott.runtime.operators.context import TableStateStore, state_handle
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.window.holdings import TRIGGER_STATE
 from flott.runtime.operators.window.namespaces import namespace_of
-from flott.runtime.state.expiring_handles import ExpiringMergingState
-from flott.runtime.state.handles import CurrentKey
-from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.timers import TimerTable
 
 WINDOW_STATE = "_window:"
 

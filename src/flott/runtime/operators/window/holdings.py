@@ -14,14 +14,14 @@ from flott.common.typeinfo import TypeInformation, Types
 from flott.datastream.window._windows import TimeWindow
 from flott.errors import StateError
 from flott.graph.specs import WindowSpec
+from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.kinds.panes import PaneTable
+from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
+from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.schema.state_types import StateTypes
+from flott.runtime.managed_state.schema.type_schema import Json
 from flott.runtime.operators.process import EVENT_TIMERS, PROCESSING_TIMERS
 from flott.runtime.operators.window.namespaces import window_of
-from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.panes import PaneTable
-from flott.runtime.state.schema import Json
-from flott.runtime.state.state_types import StateTypes
-from flott.runtime.state.tables import ListTable, MapTable, ValueTable
-from flott.runtime.state.timers import TimerTable
 
 FOLDED = "_window-contents"
 FOLDED_PANES = "_window-panes"

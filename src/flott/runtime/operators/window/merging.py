@@ -11,10 +11,10 @@ from typing import Any
 
 from flott.common.typeinfo import Types
 from flott.datastream.window._assigners import MergingWindowAssigner
+from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.operators.window.holdings import OPEN_WINDOWS
 from flott.runtime.operators.window.namespaces import namespace_of, window_of
-from flott.runtime.state.keyed_state import KeyedState
-from flott.runtime.state.state_types import StateTypes
 
 #: A window of time as it stands in state. Windows of the user's own classes are pickled.
 _WINDOW = Types.TUPLE([Types.LONG(), Types.LONG()])

@@ -23,6 +23,7 @@ from flott.datastream.window._assigners import MergingWindowAssigner, no_timesta
 from flott.datastream.window._triggers import TriggerResult
 from flott.errors import ProgramError
 from flott.graph.specs import WindowSpec
+from flott.runtime.managed_state.kinds.timers import TimerTable
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext
@@ -43,7 +44,6 @@ from flott.runtime.operators.window.contexts import (
 from flott.runtime.operators.window.holdings import declare_types, released
 from flott.runtime.operators.window.merging import MergingWindows
 from flott.runtime.operators.window.namespaces import end_of, is_end, namespace_of, window_of
-from flott.runtime.state.timers import TimerTable
 
 #: The window function as one call: (key, window, elements) -> results.
 WindowCall = Callable[[Any, Any, list[Any]], Iterable[Any] | None]

@@ -1,0 +1,42 @@
+"""The list of commands: where each is, and its line in ``flott --help``. Data; a module is imported when it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A command in the list."""
+
+    place: str  #: "module:attribute" below ``flott.cli.commands``; the attribute is a click command
+    help: str
+    section: str
+
+
+_JOBS = "Jobs"
+_SNAPSHOTS = "Snapshots and state"
+_CLUSTER = "Clusters and configuration"
+
+#: In the order ``flott --help`` shows them.
+COMMANDS: dict[str, Listed] = {
+    "run": Listed("run:run", "Run a program, on a session or by itself.", _JOBS),
+    "list": Listed("list_jobs:list_jobs", "List jobs.", _JOBS),
+    "info": Listed("info:info", "Show the graph of a program or a job.", _JOBS),
+    "status": Listed("status:status", "Show a job once.", _JOBS),
+    "top": Listed("status:top", "Watch a job, or all of them.", _JOBS),
+    "logs": Listed("logs:logs", "Show what a job, the JobManager or a task manager said.", _JOBS),
+    "cancel": Listed("ending:cancel", "Cancel a job.", _JOBS),
+    "stop": Listed("ending:stop", "End a job with a savepoint.", _JOBS),
+    "rescale": Listed("rescale:rescale", "Change the parallelism of a job that runs.", _JOBS),
+    "explain-watermark": Listed("explain_watermark:explain_watermark", "Show who holds event time back.", _JOBS),
+    "savepoint": Listed("savepoint:savepoint", "Take, dispose of and export savepoints.", _SNAPSHOTS),
+    "checkpoint": Listed("checkpoints:checkpoint", "Complete an epoch now.", _SNAPSHOTS),
+    "checkpoints": Listed("checkpoints:checkpoints", "Show the last checkpoints of a job.", _SNAPSHOTS),
+    "state": Listed("state:state", "Look at state: list, get, scan, diff.", _SNAPSHOTS),
+    "replay": Listed("replay:replay", "Run a retained epoch again, to look at it.", _SNAPSHOTS),
+    "cluster": Listed("cluster:cluster", "Start, stop and look at session clusters.", _CLUSTER),
+    "config": Listed("config:config", "Every option: value, default, source and meaning.", _CLUSTER),
+    "doctor": Listed("doctor:doctor", "Check this machine: what is wrong, and the fix.", _CLUSTER),
+    "completion": Listed("completion:completion", "Print the completion script of a shell.", _CLUSTER),
+}

@@ -1,0 +1,1 @@
+"""The commands of ``flott``, a module each; ``flott.cli.command_list`` lists them."""

@@ -1,0 +1,1 @@
+"""Jobs and their graphs as text and pictures for a terminal."""

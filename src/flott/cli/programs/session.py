@@ -1,0 +1,62 @@
+"""A program on a session: it runs in this process and hands its jobs to the JobManager of a cluster that is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+
+from flott.cli.invocation import Invocation
+from flott.cli.options import set_jobmanager
+from flott.cli.programs.environment import handed_on
+from flott.cli.programs.interruption import Interruption
+from flott.cli.programs.job_watch import JobWatch
+from flott.client.exit_codes import ExitCode
+
+
+def run_on_session(invocation: Invocation, command: Sequence[str], detached: bool) -> int:
+    """Run the program in this process; it hands its jobs over."""
+    from flott.client.handover import watched
+    from flott.client.program import main as run_program
+
+    client = invocation.client
+    client.get("/overview")  # better now than after minutes of reading the program's input
+    properties = {**invocation.properties, "execution.target": "remote"}
+    if detached:
+        properties["execution.attached"] = "false"
+    watch = JobWatch(invocation.terminal, client, detached=detached)
+    output = sys.stderr if invocation.terminal.json else sys.stdout
+    with (
+        handed_on(invocation, {**properties, **_address(invocation)}),
+        Interruption(invocation.terminal, client, watch, can_detach=True) as interruption,
+        watched(watch.job_submitted),
+        redirect_stdout(output),
+    ):
+        try:
+            code = run_program(command)
+        finally:
+            watch.finish()
+    left = interruption.detached
+    if left is not None:
+        invocation.terminal.note(f"The job {left.job_id} goes on: `flott cancel {left.job_id}` ends it.")
+        code = ExitCode.INTERRUPTED if left.interrupted else ExitCode.OK
+    elif code == ExitCode.INTERRUPTED:
+        invocation.terminal.note("Interrupted.")
+    return conclude(invocation, watch, code)
+
+
+def _address(invocation: Invocation) -> dict[str, str]:
+    """Where the session is, for the program. With high availability it has to look for the leader itself."""
+    if invocation.configuration.get_string("high-availability.type", "none").lower() != "none":
+        return {}
+    found = Invocation()
+    set_jobmanager(found, invocation.client.url)
+    return found.properties
+
+
+def conclude(invocation: Invocation, watch: JobWatch, code: int) -> int:
+    """Say how it ended; the exit code."""
+    if invocation.terminal.json:
+        jobs = [progress.document() for progress in watch.jobs]
+        invocation.terminal.document({"jobs": jobs, "exit-code": int(code)})
+    return code

@@ -1,0 +1,1 @@
+"""Responses about checkpoints. Pure."""

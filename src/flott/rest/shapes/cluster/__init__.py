@@ -1,0 +1,1 @@
+"""Responses about the cluster: the JobManager and its task managers. Pure."""

@@ -1,0 +1,230 @@
+"""Spark's executors in the words of Flink's task managers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from typing_extensions import TypedDict
+
+from flott.rest.shapes.values.numbers import whole
+from flott.runtime.jobmanager.views.job_view import JobView, TaskManagerView
+
+_MEBIBYTE = 1024 * 1024
+_COLLECTORS = "Status.JVM.GarbageCollector."
+
+
+class ResourceProfile(TypedDict):
+    """Memory is in MiB."""
+
+    cpuCores: float
+    taskHeapMemory: int
+    taskOffHeapMemory: int
+    managedMemory: int
+    networkMemory: int
+    extendedResources: dict[str, float]
+
+
+class Hardware(TypedDict):
+    """Memory is in bytes."""
+
+    cpuCores: int
+    physicalMemory: int
+    freeMemory: int
+    managedMemory: int
+
+
+class MemoryConfiguration(TypedDict):
+    """In bytes; null: Spark has no such part."""
+
+    frameworkHeap: int | None
+    taskHeap: int | None
+    frameworkOffHeap: int | None
+    taskOffHeap: int | None
+    networkMemory: int | None
+    managedMemory: int | None
+    jvmMetaspace: int | None
+    jvmOverhead: int | None
+    totalFlinkMemory: int | None
+    totalProcessMemory: int | None
+
+
+class TaskManagerLine(TypedDict):
+    id: str
+    path: str
+    dataPort: int
+    jmxPort: int
+    timeSinceLastHeartbeat: int  #: in spite of its name the time of it
+    slotsNumber: int
+    freeSlots: int
+    assignedTasks: int
+    totalResource: ResourceProfile
+    freeResource: ResourceProfile
+    hardware: Hardware
+    memoryConfiguration: MemoryConfiguration
+
+
+class TaskManagers(TypedDict):
+    taskmanagers: list[TaskManagerLine]
+
+
+class AllocatedSlot(TypedDict):
+    jobId: str
+    resource: ResourceProfile
+    assignedTasks: int
+
+
+class GarbageCollector(TypedDict):
+    name: str
+    count: int
+    time: int
+
+
+class TaskManagerMemory(TypedDict):
+    heapUsed: int
+    heapCommitted: int
+    heapMax: int
+    nonHeapUsed: int
+    nonHeapCommitted: int
+    nonHeapMax: int
+    directCount: int
+    directUsed: int
+    directMax: int
+    mappedCount: int
+    mappedUsed: int
+    mappedMax: int
+    nettyShuffleMemorySegmentsAvailable: int
+    nettyShuffleMemorySegmentsUsed: int
+    nettyShuffleMemorySegmentsTotal: int
+    nettyShuffleMemoryAvailable: int
+    nettyShuffleMemoryUsed: int
+    nettyShuffleMemoryTotal: int
+    garbageCollectors: list[GarbageCollector]
+
+
+class TaskManagerDetail(TaskManagerLine):
+    allocatedSlots: list[AllocatedSlot]
+    metrics: TaskManagerMemory
+    startTime: int
+    completedTasks: int
+    failedTasks: int
+
+
+def task_managers_reply(task_managers: Sequence[TaskManagerView]) -> TaskManagers:
+    """All of them, a line each."""
+    return {"taskmanagers": [task_manager_line(one) for one in task_managers]}
+
+
+def task_manager_line(one: TaskManagerView) -> TaskManagerLine:
+    """One task manager in a list."""
+    return {
+        "id": one.id,
+        "path": f"spark://{one.host}:{one.port}/{one.id}",
+        "dataPort": one.port,
+        "jmxPort": -1,
+        "timeSinceLastHeartbeat": one.heartbeat_ms,
+        "slotsNumber": one.slots,
+        "freeSlots": one.free_slots,
+        "assignedTasks": one.running_tasks,
+        "totalResource": _resources(one, one.slots),
+        "freeResource": _resources(one, one.free_slots),
+        "hardware": {
+            "cpuCores": one.cores,
+            "physicalMemory": one.memory_bytes,
+            "freeMemory": one.free_bytes,
+            "managedMemory": one.managed_bytes,
+        },
+        "memoryConfiguration": {
+            "frameworkHeap": None,
+            "taskHeap": one.memory_bytes,
+            "frameworkOffHeap": None,
+            "taskOffHeap": None,
+            "networkMemory": None,
+            "managedMemory": one.managed_bytes,
+            "jvmMetaspace": None,
+            "jvmOverhead": None,
+            "totalFlinkMemory": one.memory_bytes + one.managed_bytes,
+            "totalProcessMemory": None,
+        },
+    }
+
+
+def task_manager_detail(one: TaskManagerView, jobs: Sequence[JobView]) -> TaskManagerDetail:
+    """One task manager, with the slots that these jobs have in it."""
+    return {
+        **task_manager_line(one),
+        "allocatedSlots": _allocated(one, jobs),
+        "metrics": _memory(one.metrics),
+        "startTime": one.started_ms,
+        "completedTasks": one.completed_tasks,
+        "failedTasks": one.failed_tasks,
+    }
+
+
+def _resources(one: TaskManagerView, slots: int) -> ResourceProfile:
+    """The part of it that so many slots are."""
+    share = slots / one.slots if one.slots else 0.0
+    return {
+        "cpuCores": one.cores * share,
+        "taskHeapMemory": int(one.memory_bytes * share) // _MEBIBYTE,
+        "taskOffHeapMemory": 0,
+        "managedMemory": int(one.managed_bytes * share) // _MEBIBYTE,
+        "networkMemory": 0,
+        "extendedResources": {},
+    }
+
+
+def _allocated(one: TaskManagerView, jobs: Sequence[JobView]) -> list[AllocatedSlot]:
+    """A slot holds one subtask of every vertex of a job: those with the same number."""
+    tasks: dict[tuple[str, int], int] = {}
+    for job in jobs:
+        if job.status.is_terminal_state():
+            continue
+        for vertex in job.vertices:
+            for subtask in vertex.subtasks:
+                if subtask.task_manager == one.id:
+                    slot = (job.job_id, subtask.index)
+                    tasks[slot] = tasks.get(slot, 0) + 1
+    resource = _resources(one, 1)
+    return [{"jobId": job, "resource": resource, "assignedTasks": count} for (job, _), count in tasks.items()]
+
+
+def _memory(metrics: Mapping[str, int | float]) -> TaskManagerMemory:
+    def value(name: str) -> int:
+        return whole(metrics.get(f"Status.{name}", 0))
+
+    return {
+        "heapUsed": value("JVM.Memory.Heap.Used"),
+        "heapCommitted": value("JVM.Memory.Heap.Committed"),
+        "heapMax": value("JVM.Memory.Heap.Max"),
+        "nonHeapUsed": value("JVM.Memory.NonHeap.Used"),
+        "nonHeapCommitted": value("JVM.Memory.NonHeap.Committed"),
+        "nonHeapMax": value("JVM.Memory.NonHeap.Max"),
+        "directCount": value("JVM.Memory.Direct.Count"),
+        "directUsed": value("JVM.Memory.Direct.MemoryUsed"),
+        "directMax": value("JVM.Memory.Direct.TotalCapacity"),
+        "mappedCount": value("JVM.Memory.Mapped.Count"),
+        "mappedUsed": value("JVM.Memory.Mapped.MemoryUsed"),
+        "mappedMax": value("JVM.Memory.Mapped.TotalCapacity"),
+        "nettyShuffleMemorySegmentsAvailable": value("Shuffle.Netty.AvailableMemorySegments"),
+        "nettyShuffleMemorySegmentsUsed": value("Shuffle.Netty.UsedMemorySegments"),
+        "nettyShuffleMemorySegmentsTotal": value("Shuffle.Netty.TotalMemorySegments"),
+        "nettyShuffleMemoryAvailable": value("Shuffle.Netty.AvailableMemory"),
+        "nettyShuffleMemoryUsed": value("Shuffle.Netty.UsedMemory"),
+        "nettyShuffleMemoryTotal": value("Shuffle.Netty.TotalMemory"),
+        "garbageCollectors": _collectors(metrics),
+    }
+
+
+def _collectors(metrics: Mapping[str, int | float]) -> list[GarbageCollector]:
+    names = dict.fromkeys(
+        name.removeprefix(_COLLECTORS).rpartition(".")[0] for name in metrics if name.startswith(_COLLECTORS)
+    )
+    return [
+        {
+            "name": name,
+            "count": whole(metrics.get(f"{_COLLECTORS}{name}.Count", 0)),
+            "time": whole(metrics.get(f"{_COLLECTORS}{name}.Time", 0)),
+        }
+        for name in names
+        if name
+    ]

@@ -1,0 +1,1 @@
+"""Responses about a job as a whole. Pure."""

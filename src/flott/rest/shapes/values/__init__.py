@@ -1,0 +1,1 @@
+"""Values that many responses contain: numbers, times, statistics, hidden secrets. Pure."""

@@ -1,0 +1,1 @@
+"""Responses about the vertices of a job and their subtasks. Pure."""

@@ -1,0 +1,142 @@
+"""The JobManager: the Dispatcher, the one Spark application all jobs share, and its executors. JobManager side."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flott.common import _options as options
+from flott.common._watermark_report import WatermarkReport
+from flott.common.configuration import Configuration
+from flott.runtime.checkpoint.savepoint_files import dispose_savepoint
+from flott.runtime.clock import Clock, SystemClock
+from flott.runtime.jobmanager.carrier import Carrier, make_carrier
+from flott.runtime.jobmanager.dispatcher import Dispatcher
+from flott.runtime.jobmanager.folders import ClusterFolders
+from flott.runtime.jobmanager.gateway import SavepointOrder
+from flott.runtime.jobmanager.processes.channel import CheckpointOrder, ExplainWatermarkOrder, RescaleOrder
+from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
+from flott.runtime.storage import local_path
+
+log = logging.getLogger("flott.cluster")
+
+#: How often it is looked whether the Spark application is still there.
+_WATCH_SECONDS = 1.0
+
+
+class JobManager:
+    """The gateway of a cluster (``flott.runtime.jobmanager.gateway``), and what is behind it."""
+
+    def __init__(self, configuration: Configuration, *, token: int = 0, clock: Clock | None = None):
+        self.configuration = configuration
+        self.folders = ClusterFolders.of(configuration)
+        self._clock: Clock = clock or SystemClock()
+        self.started_ms = self._clock.now_ms()
+        self._token = token
+        self._carrier: Carrier = make_carrier(configuration, self.folders.logs, self._clock)
+        self._dispatcher = Dispatcher(
+            configuration,
+            self.folders,
+            self._clock,
+            token,
+            spark=lambda: self._carrier.address,
+            on_gone=self._carrier.job_gone,
+        )
+        self._work = ThreadPoolExecutor(max_workers=4, thread_name_prefix="jobmanager")
+        self._ended = threading.Event()
+        self._closing = threading.Lock()
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> int:
+        """Start what carries the jobs, and go on with those that were left; how many."""
+        self._carrier.start()
+        recovered = self._dispatcher.recover()
+        threading.Thread(target=self._watch, name="carrier-watch", daemon=True).start()
+        return recovered
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_WATCH_SECONDS):
+            self._carrier.bound_output()
+            if self._carrier.is_alive():
+                continue
+            log.error("The Spark application has ended. It is started again; all jobs go on from their checkpoints.")
+            try:
+                self._carrier.restart()
+                self._dispatcher.restart_processes()
+            except Exception:
+                log.exception("Spark could not be started again, which is tried later.")
+
+    @property
+    def ended(self) -> threading.Event:
+        """Set once somebody has asked the JobManager to end."""
+        return self._ended
+
+    def shut_down(self) -> None:
+        self._ended.set()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End jobs where they stand, and Spark. ``at_once``: another JobManager leads, so nothing is waited for."""
+        self._ended.set()
+        with self._closing:
+            self._dispatcher.close(at_once=at_once)
+            self._work.shutdown(wait=False, cancel_futures=True)
+            self._carrier.close()
+
+    # --- the gateway -------------------------------------------------------------------------------------------------
+
+    @property
+    def log_folder(self) -> Path:
+        return self.folders.logs
+
+    def jobs(self) -> Sequence[JobView]:
+        views = self._dispatcher.jobs()
+        waiting = self._carrier.waiting([view for view in views if not view.status.is_terminal_state()])
+        return [_waits(view, waiting) for view in views] if waiting else views
+
+    def job(self, job_id: str) -> JobView:
+        view = self._dispatcher.job(job_id)
+        if view.status.is_terminal_state():
+            return view
+        return _waits(view, self._carrier.waiting(self._dispatcher.running()))  # it waits for others, who are named
+
+    def result(self, job_id: str) -> JobResultView | None:
+        return self._dispatcher.result(job_id)
+
+    def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
+        return self._dispatcher.submit(submission, files)
+
+    def cancel(self, job_id: str) -> Future[None]:
+        return self._dispatcher.cancel(job_id)
+
+    def savepoint(self, job_id: str, order: SavepointOrder) -> Future[str]:
+        return self._dispatcher.order(job_id, order)
+
+    def checkpoint(self, job_id: str) -> Future[int]:
+        return self._dispatcher.order(job_id, CheckpointOrder())
+
+    def rescale(self, job_id: str, parallelism: int, operator: str | None = None) -> Future[None]:
+        return self._dispatcher.order(job_id, RescaleOrder(parallelism, operator))
+
+    def explain_watermark(self, job_id: str) -> Future[WatermarkReport]:
+        return self._dispatcher.order(job_id, ExplainWatermarkOrder())
+
+    def dispose_savepoint(self, path: str) -> Future[None]:
+        return self._work.submit(self._dispose, path)
+
+    def _dispose(self, path: str) -> None:
+        dispose_savepoint(local_path(path), sync=options.read(self.configuration, options.STORAGE_SYNC))
+
+    def task_managers(self) -> Sequence[TaskManagerView]:
+        return self._carrier.task_managers()
+
+
+def _waits(view: JobView, waiting: Mapping[str, str]) -> JobView:
+    reason: Any = waiting.get(view.job_id)
+    return replace(view, waiting_for=reason) if reason else view

@@ -1,0 +1,218 @@
+"""Jobs that were taken in, and those that have ended: kept on disk, so that a JobManager's death loses neither.
+
+    jobs/<job id>/      submission.json  graph.pickle  files/...     from before the job is started
+                        end.pickle                                   once it has ended: how
+                        untidy                                       until its checkpoints are deleted, too
+
+A job appears by one rename of its whole folder, ends by one rename of one file, and is forgotten by one rename of its
+folder. So there is no moment in which it is half there, or ended and about to be run. Where several JobManagers share
+the folder, all three renames are to or from the leader's seat (``runtime.fence``): a deposed one fails to do any of
+them, whenever it was stopped. Decision 0020 says who else writes to the storage that JobManagers share.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flott.errors import ClusterError, FlottError, StorageFullError, SubmissionError
+from flott.runtime.fence import Fence
+from flott.runtime.jobmanager.submission import JobSubmission, is_job_id
+from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
+from flott.runtime.jobmanager.whole_folders import WholeFolders
+from flott.runtime.storage import LocalStorage, is_full, sync_folder
+
+log = logging.getLogger("flott.cluster")
+
+_SUBMISSION = "submission.json"
+_GRAPH = "graph.pickle"
+_FILES = "files"
+_END = "end.pickle"
+_UNTIDY = "untidy"
+
+
+@dataclass(frozen=True)
+class EndedJob:
+    """A job that has ended."""
+
+    view: JobView
+    result: JobResultView
+    folder: Path
+
+
+class JobStore:
+    """Jobs that have not ended."""
+
+    def __init__(self, folder: Path, fence: Fence | None = None):
+        self.folder = folder
+        self._folders = WholeFolders(folder, fence)
+
+    def keep(self, submission: JobSubmission, files: Mapping[str, Path]) -> None:
+        """Keep a job durably; its files are moved here. What is refused leaves nothing behind."""
+        if missing := [file.name for file in submission.files if file.name not in files]:
+            raise SubmissionError(f"Files that the job names did not come with it: {', '.join(missing)}.")
+        draft: Path | None = None
+        try:
+            draft = self._folders.draft(submission.job_id)
+            self._write(draft, submission, files)
+            self._folders.publish(draft, submission.job_id)
+        except OSError as error:
+            if (self.folder / submission.job_id).exists():
+                raise SubmissionError(f"There is a job {submission.job_id} already.") from error
+            self._folders.check(draft)
+            raise self._refusal(error) from error
+        finally:
+            if draft is not None:
+                shutil.rmtree(draft, ignore_errors=True)  # it is not there any more if it was published
+        try:
+            self._folders.flush()
+        except OSError as error:
+            self._folders.remove(submission.job_id)  # nobody may find what the client was told did not happen
+            raise self._refusal(error) from error
+
+    def _write(self, draft: Path, submission: JobSubmission, files: Mapping[str, Path]) -> None:
+        (draft / _FILES).mkdir()
+        for file in submission.files:
+            shutil.move(files[file.name], draft / _FILES / file.name)
+            _sync(draft / _FILES / file.name)
+        _write(draft / _GRAPH, submission.graph)
+        _write(draft / _SUBMISSION, submission.description())
+        (draft / _UNTIDY).touch()
+        sync_folder(draft / _FILES)
+        sync_folder(draft)
+
+    def _refusal(self, error: OSError) -> ClusterError:
+        if is_full(error):
+            return StorageFullError(
+                f"The job could not be kept in {self.folder}: {error.strerror}. Nothing of it was kept: free space"
+                " there and submit it again."
+            )
+        return ClusterError(f"The job could not be kept in {self.folder}: {error.strerror}.")
+
+    def jobs(self) -> Iterator[JobSubmission]:
+        """All that are kept and have not ended; one that cannot be read is told, and left where it is."""
+        for job_id in sorted(self.ids()):
+            try:
+                yield self.get(job_id)
+            except (OSError, SubmissionError) as error:
+                log.error("The job kept in %s cannot be read, and is not run: %s", self.folder / job_id, error)
+
+    def ids(self) -> set[str]:
+        """Their ids."""
+        return {name for name in os.listdir(self.folder) if is_job_id(name) and not has_ended(self.folder / name)}
+
+    def get(self, job_id: str) -> JobSubmission:
+        """One of them."""
+        return read_submission(self.folder / job_id)
+
+    def files_of(self, job_id: str) -> Path:
+        """The folder of the files that came with a job."""
+        return self.folder / job_id / _FILES
+
+
+class JobArchive:
+    """Jobs that have ended, the newest of them."""
+
+    def __init__(self, folder: Path, capacity: int, keep_ms: int, fence: Fence | None = None):
+        self.folder = folder
+        self._capacity = capacity
+        self._keep_ms = keep_ms
+        self._folders = WholeFolders(folder, fence)
+        self._storage = LocalStorage(fence.home if fence is not None else str(folder), fence=fence)
+        found = [ended for entry in folder.iterdir() if is_job_id(entry.name) if (ended := _read(entry)) is not None]
+        self._ended = {job.view.job_id: job for job in sorted(found, key=lambda job: job.view.end_ms)}
+
+    def put(self, view: JobView, result: JobResultView) -> EndedJob:
+        """Write down how a job ended. When this returns that is durable.
+
+        Another JobManager may have been here before: then it is as that one found it.
+        """
+        folder = self.folder / view.job_id
+        ended = _read(folder)
+        if ended is None:
+            self._storage.publish(self._name(view.job_id, _END), pickle.dumps((view, result), protocol=5))
+            ended = EndedJob(view, result, folder)
+        self._ended[view.job_id] = ended
+        return ended
+
+    def tidied(self, job_id: str) -> None:
+        """Nothing is left to be deleted of a job."""
+        try:
+            self._storage.delete(self._name(job_id, _UNTIDY))
+        except FlottError as error:  # then it is looked at again by the next JobManager
+            log.warning("Job %s is cleaned up, which could not be written down: %s", job_id, error)
+
+    def untidy(self) -> list[EndedJob]:
+        """Those of which something may be left."""
+        return [job for job in self.jobs() if (job.folder / _UNTIDY).exists()]
+
+    def has(self, job_id: str) -> bool:
+        """Whether such a job has ended, even if nothing more is known of it."""
+        return job_id in self._ended or has_ended(self.folder / job_id)
+
+    def jobs(self) -> list[EndedJob]:
+        """The ended jobs, oldest first."""
+        return list(self._ended.values())
+
+    def get(self, job_id: str) -> EndedJob | None:
+        """One of them."""
+        return self._ended.get(job_id)
+
+    def forget_old(self, now_ms: int) -> list[str]:
+        """Delete those that are too many or too old; the ids of those that are gone."""
+        ended = self.jobs()
+        beyond = max(0, len(ended) - self._capacity)
+        due = [job for number, job in enumerate(ended) if number < beyond or now_ms - job.view.end_ms > self._keep_ms]
+        return [job.view.job_id for job in due if self._forget(job.view.job_id)]
+
+    def _forget(self, job_id: str) -> bool:
+        try:
+            self._folders.remove(job_id)
+        except (OSError, FlottError):  # later, or by another JobManager
+            return False
+        self._ended.pop(job_id, None)
+        return True
+
+    def _name(self, job_id: str, file: str) -> str:
+        return os.path.relpath(self.folder / job_id / file, self._storage.root)
+
+
+def has_ended(folder: Path) -> bool:
+    """Whether the job kept in a folder has ended."""
+    return (folder / _END).exists()
+
+
+def read_submission(folder: Path) -> JobSubmission:
+    """The job kept in a folder, whether it has ended or not."""
+    return JobSubmission.of((folder / _SUBMISSION).read_bytes(), (folder / _GRAPH).read_bytes())
+
+
+def _read(folder: Path) -> EndedJob | None:
+    """A job that has ended; None if it has not, or cannot be read."""
+    try:
+        view, result = pickle.loads((folder / _END).read_bytes())
+        if not (isinstance(view, JobView) and isinstance(result, JobResultView)):
+            raise TypeError(f"{_END} holds {type(view).__name__} and {type(result).__name__}")
+        return EndedJob(view, result, folder)
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # of a pickle anything may come
+        log.warning("The ended job kept in %s cannot be read, and is not shown: %s", folder, error)
+        return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

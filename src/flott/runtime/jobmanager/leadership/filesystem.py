@@ -1,0 +1,236 @@
+"""Election by lease files on shared storage: for clusters without a ZooKeeper. JobManager side.
+
+    <high-availability.storageDir>/<cluster id>/leases/
+        17               the lease of the leader with token 17: who it is, and how often it was renewed
+        17.over          that leader has resigned
+
+A token belongs to whoever creates its lease: a hard link to a finished draft, which succeeds for one process only. So a
+lease is never seen half written. The one with the highest token leads. It renews its lease by replacing it with one
+that has a higher count. A standby that sees the same lease unchanged for ``timeout``, by its own clock, takes the next
+token. The leader gives up by itself when its last renewal *began* more than two thirds of ``timeout`` ago, by its own
+clock: before any standby can have seen nothing new for all of it. No clock is compared with another; they must merely
+run at about the same rate. A lease that was not renewed because its process was stopped is lost the moment it looks.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+from flott.common import _cluster_options as cluster_options
+from flott.common import _options as options
+from flott.common.configuration import Configuration
+from flott.errors import ConfigurationError, StorageError
+from flott.runtime.clock import Clock, SystemClock
+from flott.runtime.jobmanager.leadership.election import Leader
+from flott.runtime.jobmanager.leadership.tenure import Tenure
+from flott.runtime.storage import DRAFT, local_path, sync_folder
+
+log = logging.getLogger("flott.cluster")
+
+_LEASE = re.compile(r"\d+")
+_OVER = ".over"
+#: Leases of leaders that are long gone are kept for so many successors, then deleted.
+KEPT = 8
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What the lease file of a leader says."""
+
+    token: int
+    address: str
+    holder: str  #: different for every process
+    count: int = 0  #: of renewals
+    over: bool = False
+
+    def encode(self) -> bytes:
+        """The content of the file."""
+        return json.dumps({"address": self.address, "holder": self.holder, "count": self.count}).encode()
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A standby's view of a lease: since when, by its own clock, it has looked the same."""
+
+    lease: Lease | None
+    since: float
+
+    def seen(self, lease: Lease | None, now: float) -> Sighting:
+        """What is known after another look."""
+        return self if lease == self.lease else Sighting(lease, now)
+
+    def is_free(self, looked_at: float, timeout: float) -> bool:
+        """Whether whoever began its last look at that time may take the next token."""
+        return self.lease is None or self.lease.over or looked_at - self.since >= timeout
+
+
+class LeaseFolder:
+    """The lease files."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def current(self) -> Lease | None:
+        """The lease with the highest token."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return None
+        tokens = [int(name) for name in names if _LEASE.fullmatch(name)]
+        if not tokens:
+            return None
+        content = json.loads((self.folder / str(max(tokens))).read_bytes())
+        is_over = f"{max(tokens)}{_OVER}" in names
+        return Lease(max(tokens), content["address"], content["holder"], content["count"], is_over)
+
+    def take(self, lease: Lease) -> bool:
+        """Create the lease of a token; whether nobody else has."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        draft = self._draft(lease)
+        try:
+            os.link(draft, self.folder / str(lease.token))
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink(missing_ok=True)
+        sync_folder(self.folder)  # else the token could be given a second time after a power failure
+        return True
+
+    def renew(self, lease: Lease) -> None:
+        """Replace one's own lease."""
+        draft = self._draft(lease)
+        os.replace(draft, self.folder / str(lease.token))
+
+    def end(self, lease: Lease) -> None:
+        """Say that the lease will not be renewed: nobody needs to wait."""
+        (self.folder / f"{lease.token}{_OVER}").touch()
+
+    def forget_before(self, token: int) -> None:
+        """Delete leases of leaders long gone."""
+        for name in os.listdir(self.folder):
+            number = name.removesuffix(_OVER)
+            if _LEASE.fullmatch(number) and int(number) < token:
+                (self.folder / name).unlink(missing_ok=True)
+
+    def _draft(self, lease: Lease) -> Path:
+        draft = self.folder / f"{DRAFT}{uuid4().hex}"
+        with open(draft, "wb") as file:
+            file.write(lease.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        return draft
+
+
+class LeaseElection:
+    """One JobManager's part in the election."""
+
+    def __init__(self, folder: Path, timeout_ms: int, renewal_ms: int, clock: Clock | None = None):
+        self._leases = LeaseFolder(folder)
+        self._timeout = timeout_ms / 1000
+        self._renewal_ms = renewal_ms
+        self._clock = clock or SystemClock()
+        self._holder = uuid4().hex
+        self._lease: Lease | None = None
+        self._tenure: Tenure | None = None
+        self._never = threading.Event()
+
+    @staticmethod
+    def of(configuration: Configuration) -> LeaseElection:
+        """As configured."""
+        storage = options.read(configuration, cluster_options.HA_STORAGE_DIR)
+        assert storage is not None
+        timeout_ms = options.read(configuration, cluster_options.HA_LEASE_TIMEOUT)
+        renewal_ms = options.read(configuration, cluster_options.HA_LEASE_RENEWAL)
+        if renewal_ms * 5 > timeout_ms:
+            raise ConfigurationError(
+                f"flott.ha.lease-renewal ({renewal_ms} ms) must be at most a fifth of flott.ha.lease-timeout"
+                f" ({timeout_ms} ms), or a leader would be deposed because of a single slow renewal."
+            )
+        cluster = options.read(configuration, cluster_options.CLUSTER_ID).strip("/")
+        return LeaseElection(Path(local_path(storage)).absolute() / cluster / "leases", timeout_ms, renewal_ms)
+
+    @property
+    def lost(self) -> threading.Event:
+        """Of the present leadership."""
+        return self._tenure.lost if self._tenure is not None else self._never
+
+    # --- standing by -------------------------------------------------------------------------------------------------
+
+    def await_leadership(self, address: str, stop: threading.Event) -> Leader | None:
+        sighting: Sighting | None = None
+        while not stop.is_set():
+            looked_at = self._clock.monotonic()
+            try:
+                current = self._leases.current()
+                sighting = Sighting(current, self._clock.monotonic()) if sighting is None else (
+                    sighting.seen(current, self._clock.monotonic())
+                )  # fmt: skip
+                # Free when the look *began*: then it was free before this process was stopped, if it was, since.
+                if sighting.is_free(looked_at, self._timeout):
+                    leader = self._stand(address, 1 if current is None else current.token + 1)
+                    if leader is not None:
+                        return leader
+            except (OSError, ValueError, LookupError) as error:
+                if sighting is None:
+                    raise StorageError(
+                        f"The leases in {self._leases.folder} cannot be used: {error}. Check that"
+                        " high-availability.storageDir exists on this machine, too, and is writable for this user."
+                    ) from error
+                log.warning("The leases in %s cannot be used at present: %s", self._leases.folder, error)
+                sighting = Sighting(sighting.lease, self._clock.monotonic())  # it may have been renewed meanwhile
+            self._clock.wait(stop, self._renewal_ms)
+        return None
+
+    def _stand(self, address: str, token: int) -> Leader | None:
+        began = self._clock.monotonic()
+        lease = Lease(token, address, self._holder)
+        if not self._leases.take(lease):
+            return None
+        self._lease = lease
+        self._tenure = Tenure(f"lease-{token}", self._clock, began, self._timeout * 2 / 3, self._renewal_ms)
+        with suppress(OSError):
+            self._leases.forget_before(token - KEPT)
+        self._tenure.keep(self._renew)
+        return Leader(token, address)
+
+    # --- leading -----------------------------------------------------------------------------------------------------
+
+    def _renew(self) -> str | None:
+        lease = self._lease
+        if lease is None:
+            return "it has resigned"
+        current = self._leases.current()
+        if current is None or current.token != lease.token or current.holder != lease.holder:
+            return f"the JobManager at {current.address} has taken over" if current else "its lease was deleted"
+        self._lease = replace(lease, count=lease.count + 1)
+        self._leases.renew(self._lease)
+        return None
+
+    # --- for everybody -----------------------------------------------------------------------------------------------
+
+    def leader(self) -> Leader | None:
+        """Who has the lease. One that has died is named until somebody takes over."""
+        try:
+            current = self._leases.current()
+        except (OSError, ValueError, LookupError):
+            return None
+        return None if current is None or current.over else Leader(current.token, current.address)
+
+    def resign(self) -> None:
+        tenure, lease = self._tenure, self._lease
+        if tenure is None or lease is None:
+            return
+        was_valid = tenure.is_valid
+        tenure.end()
+        self._lease = None
+        if was_valid:
+            with suppress(OSError):  # then they wait until it has timed out
+                self._leases.end(lease)

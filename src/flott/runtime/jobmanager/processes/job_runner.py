@@ -1,0 +1,343 @@
+"""The process of one job: runs its JobMaster and does what the JobManager says. Job process.
+
+    python -m flott.runtime.jobmanager.processes.job_runner FD
+
+It lives and dies with the JobManager: when the pipe ends, so does the process, at once. That is a crash like any other,
+and whoever leads next goes on from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+from flott.common.completable_future import CompletableFuture
+from flott.common.configuration import Configuration
+from flott.common.job_status import JobStatus
+from flott.errors import EpochFailure, FlottError, JobEndedError, LeadershipLostError
+from flott.graph.job_graph import JobGraph
+from flott.runtime.clock import SystemClock
+from flott.runtime.entrypoint import BackgroundJob, Executor, JobIdentity, JobPlace, RunningJob
+from flott.runtime.job_files import place_files
+from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
+from flott.runtime.jobmanager.processes.channel import (
+    Acknowledged,
+    Assignment,
+    CancelOrder,
+    CheckpointOrder,
+    Ended,
+    ExplainWatermarkOrder,
+    JobOrder,
+    Line,
+    Reply,
+    Request,
+    RescaleOrder,
+    SuspendOrder,
+    Viewed,
+)
+from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
+from flott.runtime.jobmanager.processes.job_log import JobLog, log_process_to, open_job_log
+from flott.runtime.jobmanager.processes.result_spool import ResultSpool, open_spool
+from flott.runtime.jobmanager.views.job_view import NEVER, FailureView, JobResultView, JobView, bounded
+from flott.runtime.jobmanager.views.recorder import JobRecorder
+from flott.runtime.jobmaster.job_master import JobMaster
+from flott.runtime.jobmaster.listener import JobListener
+
+log = logging.getLogger("flott.job")
+
+#: How often the JobManager is told how the job stands, if it stands differently.
+VIEW_INTERVAL_SECONDS = 0.25
+#: How long a process whose Spark is gone waits to be ended by the JobManager before it ends by itself.
+PATIENCE_SECONDS = 120.0
+
+
+class JobRunner:
+    """One job in this process."""
+
+    def __init__(self, line: Line, assignment: Assignment):
+        self._line = line
+        self._assignment = assignment
+        self._clock = SystemClock()
+        self._started = self._clock.monotonic()
+        self._recorder: JobRecorder | None = None
+        self._client: BackgroundJob | None = None
+        self._job: RunningJob | None = None
+        self._ready = threading.Event()  #: orders can be carried out, or nothing is left to do
+        self._told_to_stop: CancelOrder | SuspendOrder | None = None  #: before there was a job to tell
+        self._beginning = threading.Lock()
+        self._acknowledged = threading.Event()
+        self._telling = threading.Lock()  #: no older view follows a newer one, or the end
+        self._told = -1  #: the version of the last view
+        self._over = threading.Event()
+        self._spool: ResultSpool | None = None
+
+    def run(self) -> None:
+        """From the assignment to the end of the job."""
+        for target in (self._take_orders, self._send_views):
+            threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True).start()
+        configuration = Configuration.of(self._assignment.configuration)
+        journal = open_job_log(self._assignment.log_folder, self._assignment.submission.job_id, configuration)
+        log_process_to(journal.handler, configuration)
+        journal.take_over_streams(echo=self._assignment.echo)
+        try:
+            job = self._prepare(configuration, journal)
+        except LeadershipLostError as error:
+            log.warning("The job goes on elsewhere: %s", error)
+            self._end(self._broken_off(JobStatus.SUSPENDED), JobStatus.SUSPENDED, None)
+        except EpochFailure as error:  # the storage may be back when it is tried again
+            log.error("The job cannot be started at present: %s", error)
+            self._tell(Viewed(replace(self._broken_off(JobStatus.INITIALIZING, error), end_ms=NEVER)))
+            _die()
+        except (Exception, SystemExit) as error:
+            log.error("The job cannot be started: %s", error)
+            self._end(self._broken_off(JobStatus.FAILED, error), JobStatus.FAILED, error)
+        else:
+            job.on_end = self._on_end
+            with self._beginning:
+                self._job = job
+            if self._told_to_stop is not None:
+                self._stop(self._told_to_stop)
+            self._client = BackgroundJob(job)
+            self._ready.set()
+            self._client.join()
+        finally:
+            self._over.set()
+            self._ready.set()
+            journal.close()
+
+    def _prepare(self, configuration: Configuration, journal: JobLog) -> RunningJob:
+        assignment = self._assignment
+        submission = assignment.submission
+        self._spool = open_spool(assignment.log_folder / "results", marks=assignment.files.parent)
+        environment = place_files(assignment.files, submission.files)
+        graph = unpickle_graph(submission.graph)
+        if assignment.spark is not None:
+            from flott.runtime.spark.sharing import attach
+
+            attach(assignment.spark, submission.job_id, _await_the_end)
+
+        def listeners(place: JobPlace, job_graph: JobGraph) -> Sequence[JobListener]:
+            self._recorder = JobRecorder(
+                submission.job_id,
+                job_graph,
+                configuration,
+                self._clock,
+                checkpoint_directory=place.store.storage.root,
+            )
+            return [self._recorder, journal.listener]
+
+        target = "spark" if assignment.spark is not None else "in-process"
+        identity = JobIdentity(submission.job_id, assignment.token)
+        return Executor(target, self._clock).prepare(
+            graph, configuration, identity=identity, listeners=listeners, environment=environment
+        )
+
+    # --- orders ------------------------------------------------------------------------------------------------------
+
+    def _take_orders(self) -> None:
+        while True:
+            try:
+                message = self._line.receive()
+            except EOFError:
+                _die()  # the JobManager is gone
+            match message:
+                case Acknowledged():
+                    self._acknowledged.set()
+                case Request(number, CancelOrder() | SuspendOrder() as order):
+                    self._line.send(Reply(number, self._is_running()))  # first: to stop may take long
+                    try:
+                        self._stop(order)
+                    except Exception:  # this thread must go on: it hears that the end is durable, or that it must die
+                        log.exception("The job could not be told to end; it is killed if it does not.")
+                case Request(number, order):
+                    # Each in a thread of its own: nobody waits until the job is ready because somebody else does.
+                    threading.Thread(target=self._carry_out, args=(number, order), daemon=True).start()
+
+    def _carry_out(self, number: int, order: JobOrder) -> None:
+        self._ready.wait()
+        try:
+            answer = self._begin(order)
+        except Exception as error:
+            self._line.send(Reply.failed(number, error))
+            return
+
+        def tell(done: CompletableFuture[Any]) -> None:
+            self._send_view()  # who is answered sees what was done
+            try:
+                self._line.send(Reply(number, done.result()))
+            except Exception as error:  # it failed, or has a result that cannot travel: either way somebody waits
+                self._line.send(Reply.failed(number, error))
+
+        answer.when_done(tell)
+
+    def _begin(self, order: JobOrder) -> CompletableFuture[Any]:
+        client, job = self._client, self._job
+        if client is None or job is None:
+            raise JobEndedError(f"Job {self._assignment.submission.job_id} has ended: it never began.")
+        match order:
+            case SavepointOrder(directory, format_type, afterwards):
+                match afterwards:
+                    case Afterwards.GO_ON:
+                        return client.trigger_savepoint(directory, format_type)
+                    case Afterwards.CANCEL:
+                        return client.cancel_with_savepoint(directory, format_type)
+                return client.stop_with_savepoint(afterwards is Afterwards.DRAIN, directory, format_type)
+            case CheckpointOrder():
+                return job.master.take_checkpoint()
+            case RescaleOrder(parallelism, operator):
+                return client.rescale(parallelism, operator)
+            case ExplainWatermarkOrder():
+                return CompletableFuture.completed(client.explain_watermark())
+
+    def _is_running(self) -> bool:
+        return self._job is None or not self._job.master.history.status.is_terminal_state()
+
+    def _stop(self, order: CancelOrder | SuspendOrder) -> None:
+        """At once, or as soon as there is a job; one that is to go on elsewhere need not begin here."""
+        with self._beginning:
+            job = self._job
+            self._told_to_stop = order
+        if job is None:
+            if isinstance(order, SuspendOrder):
+                _die()
+            return
+        if self._spool is not None:
+            self._spool.close()
+        if isinstance(order, CancelOrder):
+            job.master.cancel()
+        else:
+            job.master.suspend()
+
+    # --- what the JobManager is told ---------------------------------------------------------------------------------
+
+    def _tell(self, message: object) -> None:
+        if not self._line.send(message):
+            _die()
+
+    def _send_views(self) -> None:
+        while not self._over.wait(VIEW_INTERVAL_SECONDS):
+            self._send_view()
+
+    def _send_view(self) -> None:
+        with self._telling:
+            recorder = self._recorder
+            if recorder is not None and recorder.version != self._told and not self._over.is_set():
+                self._told = recorder.version
+                try:
+                    self._tell(Viewed(self._view(recorder)))
+                except Exception:  # the next one may be better, and whoever is answered here must not wait for it
+                    log.exception("How the job stands cannot be said.")
+
+    def _view(self, recorder: JobRecorder) -> JobView:
+        return replace(recorder.view(), process=os.getpid())
+
+    def _on_end(self, status: JobStatus) -> None:
+        """The job's thread comes to its end, in good order or because user code has torn it down (``sys.exit``)."""
+        assert self._recorder is not None
+        assert self._job is not None
+        torn_by = sys.exc_info()[1]
+        if status.is_terminal_state() or torn_by is None:
+            self._end(self._view(self._recorder), status, self._job.master.failure)
+        else:
+            self._end(self._broken_off(JobStatus.FAILED, torn_by), JobStatus.FAILED, torn_by)
+
+    def _broken_off(self, status: JobStatus, error: BaseException | None = None) -> JobView:
+        """A job that has no job master any more, or never had one, to say how it stands."""
+        now = self._clock.now_ms()
+        submission = self._assignment.submission
+        view = self._recorder.view() if self._recorder is not None else JobView(
+            submission.job_id, submission.name, JobStatus.INITIALIZING, submission.submitted_ms or now,
+            batch=submission.batch, configuration=dict(self._assignment.configuration),
+        )  # fmt: skip
+        passed = {JobStatus.FAILING: now} if status is JobStatus.FAILED else {}
+        return replace(
+            view,
+            status=status,
+            end_ms=now,
+            last_modified_ms=now,
+            timestamps={**view.timestamps, **passed, status: now},
+            failures=((failure_of(error, now),) if error is not None else ()) + view.failures,
+            process=os.getpid(),
+        )
+
+    def _end(self, view: JobView, status: JobStatus, failure: BaseException | None) -> None:
+        """Tell the end, and wait until it is durable: only then may anything of the job be deleted."""
+        master = self._job.master if self._job is not None else None
+        result = JobResultView(
+            view.job_id,
+            status,
+            net_runtime_ms=int((self._clock.monotonic() - self._started) * 1000),
+            accumulators=_accumulators(master) if master is not None else {},
+            failure=failure_of(failure, self._clock.now_ms()) if failure is not None else None,
+            ledger=_pickled(tuple(master.ledger.values())) or b"" if master is not None else b"",
+            metrics=dict(master.metrics) if master is not None else {},
+        )
+        with self._telling:
+            self._over.set()
+            self._tell(Ended(view, result))
+        self._acknowledged.wait()
+
+
+def _await_the_end() -> NoReturn:
+    """Spark is gone. That is nobody's failure: the JobManager starts it again, and then this job, in a new process."""
+    log.error("The Spark application has ended. The job goes on from its last checkpoint as soon as there is another.")
+    threading.Event().wait(PATIENCE_SECONDS)
+    _die()
+
+
+def _die() -> NoReturn:
+    """A crash like any other, seen by whoever leads. Not an exception: any thread may find out."""
+    logging.shutdown()
+    os._exit(1)
+
+
+def failure_of(error: BaseException, now_ms: int) -> FailureView:
+    """A failure of the job as a whole, as people see it: Flott's own errors say what is wrong without a trace."""
+    text = str(error) if isinstance(error, FlottError) else "".join(traceback.format_exception(error))
+    return FailureView(type(error).__name__, bounded(text), now_ms)
+
+
+def _accumulators(master: JobMaster) -> dict[str, bytes]:
+    try:
+        values = master.accumulators
+    except Exception:  # of classes that only the workers have
+        return {}
+    return {name: data for name, value in values.items() if (data := _pickled(value)) is not None}
+
+
+def _pickled(value: object) -> bytes | None:
+    """None if it cannot travel: nothing of the user's may keep the end of a job from being told."""
+    with suppress(Exception):
+        return pickle.dumps(value, protocol=5)
+    return None
+
+
+def main() -> None:
+    """The process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    descriptor = int(sys.argv[1])
+    os.set_inheritable(descriptor, False)  # what user code starts must not keep the pipe open
+    line = Line(Connection(descriptor))
+    try:
+        assignment = line.receive()
+    except EOFError:
+        return
+    assert isinstance(assignment, Assignment)
+    JobRunner(line, assignment).run()
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)  # nothing that a program has left running keeps the process
+
+
+if __name__ == "__main__":
+    main()

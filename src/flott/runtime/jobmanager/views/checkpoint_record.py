@@ -1,0 +1,193 @@
+"""The checkpoints and savepoints of a job, as they are told: counted, remembered, summed up. Driver side.
+
+Memory is bounded: ten of them are remembered as they were, a thousand as numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from flott.runtime.checkpoint import paths
+from flott.runtime.jobmanager.views.job_view import (
+    CheckpointsView,
+    CheckpointTask,
+    CheckpointView,
+    RestoredView,
+    Spread,
+)
+from flott.runtime.jobmaster.listener import EpochStatistics, RestoredFrom, SavepointNews, SavepointStage
+
+#: Checkpoints shown one by one.
+HISTORY = 10
+#: Completed checkpoints over which spreads are computed.
+REMEMBERED_NUMBERS = 1000
+
+
+class CheckpointRecord:
+    """Adds up what the job tells about its checkpoints."""
+
+    def __init__(self, directory: str):
+        self._directory = directory
+        self.completed = 0
+        self.failed = 0
+        self.restored_count = 0
+        self.restored: RestoredView | None = None
+        self.running: CheckpointView | None = None  #: the epoch at work
+        self.latest: CheckpointView | None = None
+        self._latest_failed: CheckpointView | None = None
+        self._latest_savepoint: CheckpointView | None = None
+        self._savepoints: dict[int, CheckpointView] = {}  #: at work, by number
+        self._ended: deque[CheckpointView] = deque(maxlen=HISTORY)  #: oldest first
+        self._numbers: deque[tuple[int, int, int, int]] = deque(maxlen=REMEMBERED_NUMBERS)
+
+    # --- what the job tells ------------------------------------------------------------------------------------------
+
+    def begin(self, epoch: int, now_ms: int) -> None:
+        """An epoch begins."""
+        self.running = CheckpointView(epoch, "IN_PROGRESS", now_ms)
+
+    def complete(self, statistics: EpochStatistics) -> None:
+        """An epoch is complete."""
+        self.running = None
+        self.completed += 1
+        view = CheckpointView(
+            statistics.epoch,
+            "COMPLETED",
+            statistics.started_at_ms or statistics.completed_at_ms,
+            acknowledged_ms=statistics.completed_at_ms,
+            state_bytes=statistics.state_bytes,
+            written_bytes=statistics.written_bytes,
+            records=statistics.records_in,
+            path=self._path(statistics.epoch),
+            tasks=tuple(
+                CheckpointTask(
+                    task.vertex, task.subtask, task.state_bytes, task.written_bytes,
+                    max(0, task.ended_ms - task.started_ms),
+                )
+                for task in statistics.subtasks
+            ),
+            phases=statistics.phases,
+        )  # fmt: skip
+        self.latest = view
+        self._ended.append(view)
+        self._numbers.append((view.duration_ms, view.state_bytes, view.written_bytes, view.records))
+
+    def fail(self, epoch: int, reason: str, now_ms: int) -> None:
+        """An epoch failed, or something between two epochs did, which is no checkpoint."""
+        running, self.running = self.running, None
+        if running is None:
+            return
+        if running.id < epoch:  # it is durable all the same: what failed came after that
+            self.completed += 1
+            return
+        self.failed += 1
+        self._latest_failed = replace(running, status="FAILED", acknowledged_ms=now_ms, failure=reason)
+        self._ended.append(self._latest_failed)
+
+    def savepoint(self, news: SavepointNews, now_ms: int) -> None:
+        """Something has become of a savepoint."""
+        begun = self._savepoints.pop(news.number, None)
+        view = CheckpointView(
+            news.checkpoint_id,
+            news.stage.value,
+            begun.triggered_ms if begun is not None else now_ms,
+            path=news.path,
+            state_bytes=news.state_bytes,
+            written_bytes=news.state_bytes,
+            savepoint_format=news.format.name,
+            stops_the_job=news.stops_the_job,
+            failure=news.failure,
+        )
+        if news.stage is SavepointStage.IN_PROGRESS:
+            self._savepoints[news.number] = view
+            return
+        view = replace(view, acknowledged_ms=now_ms)
+        self._ended.append(view)
+        if news.stage is SavepointStage.FAILED:
+            self.failed += 1
+            self._latest_failed = view
+        else:
+            self.completed += 1
+            self._latest_savepoint = view
+
+    def restore(self, restored: RestoredFrom, now_ms: int) -> None:
+        """The job goes on from a checkpoint."""
+        self.restored_count += 1
+        self.restored = RestoredView(restored.checkpoint_id, now_ms, restored.is_savepoint, restored.path)
+
+    def end(self) -> None:
+        """The job has ended: what it was at is not going to be."""
+        self.running = None
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    @property
+    def in_progress(self) -> int:
+        """How many there are."""
+        return len(self._savepoints) + (self.running is not None)
+
+    @property
+    def total(self) -> int:
+        """All that were ever begun in this run."""
+        return self.completed + self.failed + self.in_progress
+
+    def view(self, retained: int) -> CheckpointsView:
+        """All of it. Of completed checkpoints so many are kept, the others are gone."""
+        at_work = [*self._savepoints.values(), *([self.running] if self.running is not None else [])]
+        numbers = list(zip(*self._numbers, strict=True)) or [(), (), (), ()]
+        durations, state_bytes, written_bytes, records = (spread_of(column) for column in numbers)
+        return CheckpointsView(
+            completed=self.completed,
+            failed=self.failed,
+            in_progress=len(at_work),
+            restored_count=self.restored_count,
+            history=(*reversed(at_work), *self._marked(reversed(self._ended), retained))[:HISTORY],
+            latest_completed=self.latest,
+            latest_savepoint=self._latest_savepoint,
+            latest_failed=self._latest_failed,
+            restored=self.restored,
+            durations=durations,
+            state_bytes=state_bytes,
+            written_bytes=written_bytes,
+            records=records,
+        )
+
+    @staticmethod
+    def _marked(newest_first: Iterable[CheckpointView], retained: int) -> Iterable[CheckpointView]:
+        """Checkpoints that have made room for newer ones say so; savepoints are their owner's."""
+        kept = 0
+        for view in newest_first:
+            is_checkpoint = view.status == "COMPLETED" and view.savepoint_format is None
+            kept += is_checkpoint
+            yield replace(view, discarded=True) if is_checkpoint and kept > retained else view
+
+    def _path(self, epoch: int) -> str | None:
+        return str(Path(self._directory, paths.checkpoint(epoch))) if self._directory else None
+
+
+def spread_of(numbers: Sequence[float]) -> Spread:
+    """How numbers are spread; percentiles lie between the two nearest, as Flink's do.
+
+    >>> spread_of([10, 20]).p50
+    15.0
+    """
+    if not numbers:
+        return Spread()
+    ordered = sorted(numbers)
+    p50, p90, p95, p99, p999 = (_percentile(ordered, share) for share in (0.5, 0.9, 0.95, 0.99, 0.999))
+    return Spread(
+        ordered[0], ordered[-1], sum(ordered) / len(ordered), p50, p90, p95, p99, p999, count=len(ordered)
+    )  # fmt: skip
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    position = share * (len(ordered) + 1) - 1
+    if position <= 0:
+        return float(ordered[0])
+    if position >= len(ordered) - 1:
+        return float(ordered[-1])
+    below = int(position)
+    return ordered[below] + (ordered[below + 1] - ordered[below]) * (position - below)

@@ -1,0 +1,78 @@
+"""The part of a job's view that its graph decides: vertices, their operators and inputs. Pure. Driver side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import md5
+
+from flott.graph.job_graph import JobGraph, JobVertex, VertexId
+from flott.graph.operator_ids import OperatorId
+from flott.graph.specs import SourceSpec, TimestampsSpec
+from flott.graph.transformations import DEFAULT_SLOT_SHARING_GROUP
+from flott.runtime.jobmanager.views.job_view import ChainedOperatorView, InputView
+from flott.runtime.jobmanager.views.metric_names import metric_scopes
+
+
+@dataclass(frozen=True)
+class VertexOutline:
+    """A vertex without its numbers."""
+
+    id: VertexId
+    name: str
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[ChainedOperatorView, ...]
+    inputs: tuple[InputView, ...]
+    scopes: dict[OperatorId, str]  #: what the operators' metrics are found under
+    head: OperatorId
+    is_source: bool
+    has_event_time: bool
+    slot_sharing_group: str
+
+
+def outline(graph: JobGraph) -> tuple[VertexOutline, ...]:
+    """All vertices, inputs before consumers."""
+    timed: set[VertexId] = set()
+    outlined = []
+    for vertex in graph.vertices:
+        edges = graph.edges_into(vertex.id)
+        if any(edge.source in timed for edge in edges) or _makes_time(vertex):
+            timed.add(vertex.id)
+        scopes = dict(zip((op.id for op in vertex.operators), metric_scopes(op.node.name for op in vertex.operators),
+                          strict=True))  # fmt: skip
+        outlined.append(
+            VertexOutline(
+                vertex.id,
+                vertex.name,
+                vertex.parallelism,
+                vertex.max_parallelism,
+                operators=tuple(
+                    ChainedOperatorView(
+                        op.id, op.node.name, op.node.uid, op.node.kind, op.node.description or op.node.name,
+                        op.node.parallelism, op.node.source_line, scopes[op.id],
+                    )
+                    for op in vertex.operators
+                ),
+                inputs=tuple(InputView(edge.source, edge.partitioning.label, edge.input_index) for edge in edges),
+                scopes=scopes,
+                head=vertex.head.id,
+                is_source=vertex.is_source,
+                has_event_time=vertex.id in timed,
+                slot_sharing_group=_group_id(vertex.head.node.slot_sharing_group),
+            )
+        )  # fmt: skip
+    return tuple(outlined)
+
+
+def _makes_time(vertex: JobVertex) -> bool:
+    """Whether timestamps and watermarks begin here."""
+    return any(
+        operator.node.spec.strategy.generator_factory is not None or operator.node.spec.strategy.ingestion_time
+        for operator in vertex.operators
+        if isinstance(operator.node.spec, SourceSpec | TimestampsSpec)
+    )
+
+
+def _group_id(name: str) -> str:
+    """The id of a slot sharing group: 32 hex digits, as Flink's."""
+    return "0" * 32 if name == DEFAULT_SLOT_SHARING_GROUP else md5(name.encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,289 @@
+"""What a job has told so far, and the view that follows from it. One thread at a time; times are given. Driver side.
+
+Numbers of completed epochs are added up, each epoch once: one that failed was never told. Totals are those of one run
+of the job's process, as in Flink.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from flott.common import _options as options
+from flott.common.configuration import Configuration
+from flott.common.job_status import JobStatus
+from flott.datastream.connectors.base import Pending
+from flott.graph.job_graph import JobGraph
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.epoch.accumulators import values_of
+from flott.runtime.jobmanager.views.checkpoint_record import CheckpointRecord
+from flott.runtime.jobmanager.views.job_view import (
+    NEVER,
+    EpochView,
+    FailureView,
+    JobView,
+    TaskState,
+    bounded,
+)
+from flott.runtime.jobmanager.views.recent import RecentGrowth
+from flott.runtime.jobmanager.views.task_record import Moment, TaskRecord, pending_metrics
+from flott.runtime.jobmaster.listener import (
+    EpochStatistics,
+    JobFailure,
+    RestoredFrom,
+    SavepointNews,
+)
+from flott.runtime.jobmaster.restart import (
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    RestartStrategy,
+    strategy_of,
+)
+
+#: Failures and epochs that are remembered.
+FAILURES = 16
+EPOCHS = 20
+
+
+class JobRecord:
+    """Everything a recorder has heard. ``view`` may be asked at any time in between."""
+
+    def __init__(
+        self, job_id: str, graph: JobGraph, configuration: Configuration, checkpoint_directory: str, now: Moment
+    ):
+        self._job_id = job_id
+        self._name = graph.name
+        self._batch = graph.batch
+        self._configuration = configuration.to_dict()
+        parameters = options.read(configuration, options.GLOBAL_JOB_PARAMETERS)
+        self._job_parameters = dict(parameters or {})
+        self._retained = options.read(configuration, options.CHECKPOINTS_RETAINED)
+        self._restart_strategy = in_words(strategy_of(configuration))
+        adaptive = options.read(configuration, options.SCHEDULER) == "adaptive" and not graph.batch
+        self._scheduler = "Adaptive" if adaptive else "Default"
+        self._directory = checkpoint_directory
+        self._status = JobStatus.INITIALIZING
+        self._timestamps = {JobStatus.INITIALIZING: now.ms}
+        self._time_in: dict[JobStatus, float] = {}  #: seconds in statuses that were left
+        self._status_since = now
+        self._began = now
+        self._epoch_began = now
+        self._modified_ms = now.ms
+        self._restarts = 0
+        self._failures: deque[FailureView] = deque(maxlen=FAILURES)
+        self._failure_count = 0
+        self._culprit: tuple[str, int] | None = None  #: the vertex, by its name, and subtask that failed last
+        self._checkpoints = CheckpointRecord(checkpoint_directory)
+        self._epochs: deque[EpochView] = deque(maxlen=EPOCHS)
+        self._last: EpochStatistics | None = None
+        self._records_in = 0
+        self._records_out = 0
+        self._accumulators: tuple[bytes | None, Mapping[str, tuple[str, str]]] = (None, {})
+        self._tasks = TaskRecord(now)
+        self._growth: RecentGrowth[str] = RecentGrowth(now.seconds)
+        self.graph(now, graph)
+
+    # --- what the job tells ------------------------------------------------------------------------------------------
+
+    def graph(self, now: Moment, graph: JobGraph) -> None:
+        """The job has this graph."""
+        self._tasks.lay_out(now, graph, self._restarts)
+        self._modified_ms = now.ms
+
+    def status(self, now: Moment, status: JobStatus) -> None:
+        """The job has reached a status."""
+        before = self._status
+        self._time_in[before] = self._time_in.get(before, 0.0) + now.seconds - self._status_since.seconds
+        self._status, self._status_since = status, now
+        self._timestamps[status] = now.ms
+        self._modified_ms = now.ms
+        if status.is_terminal_state():
+            self._checkpoints.end()
+            self._tasks.end(now, self._final_state)
+
+    def epoch_began(self, now: Moment, epoch: int) -> None:
+        """An epoch begins."""
+        self._checkpoints.begin(epoch, now.ms)
+        self._epoch_began = now
+        self._tasks.run(now)
+
+    def epoch(self, now: Moment, statistics: EpochStatistics) -> None:
+        """An epoch is complete."""
+        self._growth.about_to_grow(self._epoch_began.seconds, now.seconds, self._totals())
+        self._records_in += statistics.records_in
+        self._records_out += statistics.records_out
+        self._checkpoints.complete(statistics)
+        self._last = statistics
+        self._tasks.add(self._epoch_began, now, statistics.subtasks, statistics.pending)
+        self._epochs.append(
+            EpochView(
+                statistics.epoch,
+                statistics.attempt,
+                statistics.completed_at_ms,
+                statistics.records_in,
+                statistics.records_out,
+                statistics.watermark,
+                statistics.phases,
+                statistics.state_bytes,
+                statistics.parallelism,
+                statistics.backlog,
+            )
+        )
+
+    def epoch_failed(self, now: Moment, epoch: int, failure: JobFailure, tolerated: bool) -> None:
+        """An epoch failed."""
+        self._checkpoints.fail(epoch, bounded(failure.text), now.ms)
+        self._modified_ms = now.ms
+
+    def failed(self, now: Moment, failure: JobFailure) -> None:
+        """The job failed, and ends or restarts."""
+        view = FailureView(failure.name, bounded(failure.text), now.ms, failure.task, failure.host, failure.executor)
+        self._failures.appendleft(view)
+        self._failure_count += 1
+        located = failure.vertex is not None and failure.subtask is not None
+        self._culprit = (failure.vertex or "", failure.subtask or 0) if located else None
+
+    def restarting(self, now: Moment) -> None:
+        """The job is to be tried again."""
+        self._restarts += 1
+        self._tasks.restart(now, self._restarts)
+
+    def restored(self, now: Moment, restored: RestoredFrom) -> None:
+        """The job goes on from a checkpoint."""
+        self._checkpoints.restore(restored, now.ms)
+
+    def savepoint(self, now: Moment, news: SavepointNews) -> None:
+        """Something has become of a savepoint."""
+        self._checkpoints.savepoint(news, now.ms)
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    def view(self, now: Moment) -> JobView:
+        """All of it."""
+        ended = self._status.is_terminal_state()
+        if ended:
+            now = self._status_since  # its time stands still
+        rates = {} if ended else self._growth.rates(now.seconds, self._totals())
+        read, written = rates.get("job", (0.0, 0.0))
+        return JobView(
+            job_id=self._job_id,
+            name=self._name,
+            status=self._status,
+            start_ms=self._began.ms,
+            end_ms=self._status_since.ms if ended else NEVER,
+            timestamps=dict(self._timestamps),
+            last_modified_ms=self._modified_ms,
+            batch=self._batch,
+            vertices=self._tasks.view(now, ended),
+            checkpoints=self._checkpoints.view(self._retained),
+            failures=tuple(self._failures),
+            failures_truncated=self._failure_count > FAILURES,
+            configuration=self._configuration,
+            job_parameters=self._job_parameters,
+            accumulators=self._accumulator_texts(),
+            metrics=self._metrics(now, read, written),
+            epochs=tuple(self._epochs),
+            restarts=self._restarts,
+            records_per_second=read,
+            checkpoint_directory=self._directory,
+            scheduler=self._scheduler,
+            restart_strategy=self._restart_strategy,
+        )
+
+    def _totals(self) -> dict[str, tuple[float, ...]]:
+        return {"job": (self._records_in, self._records_out)}
+
+    def _metrics(self, now: Moment, read: float, written: float) -> dict[str, int | float]:
+        checkpoints, last = self._checkpoints, self._last
+        latest = checkpoints.latest
+        running, restarting = JobStatus.RUNNING, JobStatus.RESTARTING
+        in_status_ms = round((now.seconds - self._status_since.seconds) * 1000)
+        ended = self._status.is_terminal_state()
+        metrics: dict[str, int | float] = {
+            "numRestarts": self._restarts,
+            "fullRestarts": self._restarts,
+            "uptime": -1 if ended else in_status_ms if self._status is running else 0,
+            "downtime": -1 if ended else 0 if self._status is running else in_status_ms if self._restarts else 0,
+            "runningTime": self._spent_in(running, now),
+            "restartingTime": self._spent_in(restarting, now),
+            "numberOfCompletedCheckpoints": checkpoints.completed,
+            "numberOfFailedCheckpoints": checkpoints.failed,
+            "numberOfInProgressCheckpoints": checkpoints.in_progress,
+            "totalNumberOfCheckpoints": checkpoints.total,
+            "lastCheckpointDuration": latest.duration_ms if latest is not None else -1,
+            "lastCheckpointSize": latest.written_bytes if latest is not None else -1,
+            "lastCheckpointFullSize": latest.state_bytes if latest is not None else -1,
+            "lastCheckpointCompletedTimestamp": latest.acknowledged_ms if latest is not None else -1,
+            "lastCheckpointRestoreTimestamp": checkpoints.restored.restored_ms if checkpoints.restored else -1,
+            "numRecordsIn": self._records_in,
+            "numRecordsOut": self._records_out,
+            "numRecordsInPerSecond": read,
+            "numRecordsOutPerSecond": written,
+        }
+        if latest is not None:
+            metrics["lastCheckpointAge"] = max(0, now.ms - latest.acknowledged_ms)
+        if last is not None:
+            metrics |= {f"epoch{phase.capitalize()}Time": took_ms for phase, took_ms in last.phases.items()}
+            metrics["epochTime"] = last.total_ms
+            metrics["currentEpoch"] = last.epoch
+            metrics["currentLowWatermark"] = last.watermark
+            metrics |= pending_metrics(_sum(last.pending))
+        return metrics
+
+    def _spent_in(self, status: JobStatus, now: Moment) -> int:
+        """Milliseconds in a status so far: rounded once, or the sum could become smaller when the status is left."""
+        present = now.seconds - self._status_since.seconds if self._status is status else 0.0
+        return round((self._time_in.get(status, 0.0) + present) * 1000)
+
+    def _accumulator_texts(self) -> Mapping[str, tuple[str, str]]:
+        encoded = self._last.accumulators if self._last is not None else None
+        if encoded != self._accumulators[0]:
+            self._accumulators = (encoded, _texts(encoded))
+        return self._accumulators[1]
+
+    def _final_state(self, vertex: str, index: int) -> TaskState:
+        """As the job, but where it is known who failed, the others were merely cancelled."""
+        match self._status:
+            case JobStatus.FINISHED:
+                return TaskState.FINISHED
+            case JobStatus.FAILED:
+                blamed = self._culprit is None or self._culprit == (vertex, index)
+                return TaskState.FAILED if blamed else TaskState.CANCELED
+        return TaskState.CANCELED
+
+
+def in_words(strategy: RestartStrategy) -> str:
+    """A restart strategy for people."""
+    match strategy:
+        case FixedDelay(attempts, delay_ms):
+            return f"Restart at most {attempts} times, each after {delay_ms} ms"
+        case FailureRate(max_failures, interval_ms, delay_ms):
+            return f"Restart after {delay_ms} ms, unless more than {max_failures} failures come in {interval_ms} ms"
+        case ExponentialDelay(initial_ms, max_ms, multiplier):
+            return f"Restart after {initial_ms} ms, and {multiplier:g} times as late each time, up to {max_ms} ms"
+    return "No restart"
+
+
+def _sum(pending: Mapping[OperatorId, Pending]) -> Pending:
+    """Of all sources that know."""
+    records = [each.records for each in pending.values() if each.records is not None]
+    sizes = [each.bytes for each in pending.values() if each.bytes is not None]
+    return Pending(sum(records) if records else None, sum(sizes) if sizes else None)
+
+
+def _texts(encoded: bytes | None) -> dict[str, tuple[str, str]]:
+    """Accumulators for people: type and value. A user's class may fail to come back, or to show itself."""
+    try:
+        values = values_of(encoded)
+    except Exception as error:
+        return {"?": ("unreadable", f"{type(error).__name__}: {error}")}
+    return {name: (type(value).__name__, _shown(value)) for name, value in values.items()}
+
+
+def _shown(value: object) -> str:
+    try:
+        text = str(value)
+    except Exception as error:
+        return f"<{type(value).__qualname__} whose str() raised {type(error).__name__}>"
+    return text if len(text) <= 1000 else f"{text[:997]}..."

@@ -1,0 +1,147 @@
+"""What the reports of an epoch amount to: a failure, or statistics for whoever looks on. Pure. Driver side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flott.datastream.connectors.base import Pending
+from flott.errors import FlottError, StateMigrationError, StorageError, UserCodeError, WorkerLostError
+from flott.graph.job_graph import JobGraph
+from flott.graph.operator_ids import OperatorId
+from flott.graph.specs import SinkSpec
+from flott.runtime.checkpoint.manifest import InputPlan, Manifest
+from flott.runtime.epoch.failure import Blame, FailureCard
+from flott.runtime.epoch.report import EpochResult, OperatorReport, SubtaskReport
+from flott.runtime.epoch.topology import Topology
+from flott.runtime.jobmaster import ledger
+from flott.runtime.jobmaster.listener import (
+    EpochStatistics,
+    JobFailure,
+    OperatorStatistics,
+    SubtaskStatistics,
+)
+
+#: Of several failures, which one is told.
+_GRAVITY = (Blame.STATE, Blame.USER_CODE, Blame.STORAGE, Blame.ENGINE)
+
+
+def raise_failures(result: EpochResult, graph: JobGraph, topology: Topology) -> None:
+    """Turn failure cards, and reports that never came, into the exception the restart strategy sees."""
+    if result.failures:
+        first = min(result.failures, key=lambda card: (_GRAVITY.index(card.blame), card.vertex, card.subtask))
+        error: FlottError = UserCodeError(str(first))
+        if first.blame is Blame.STORAGE:
+            error = StorageError(str(first))
+        elif first.blame is Blame.STATE:
+            error = StateMigrationError(str(first))  # no failure of the epoch: it is not tried again
+        error.culprit = first
+        raise error
+    if missing := result.missing(graph):
+        raise WorkerLostError(f"No acknowledgement came from {', '.join(missing)}.")
+    if mixed := result.mixed(topology):
+        raise WorkerLostError(f"Output that was lost and computed again reached {', '.join(mixed)}.")
+
+
+def failure_of(error: BaseException, graph: JobGraph) -> JobFailure:
+    """What listeners are told about something that went wrong."""
+    card = getattr(error, "culprit", None)
+    if not isinstance(card, FailureCard):
+        return JobFailure(type(error).__name__, str(error))
+    widths = {vertex.name: vertex.parallelism for vertex in graph.vertices}
+    return JobFailure(
+        card.exception,
+        str(card),
+        operator=card.operator,
+        vertex=card.vertex,
+        subtask=card.subtask,
+        parallelism=card.parallelism or widths.get(card.vertex),
+        host=card.host or None,
+        executor=card.executor or None,
+    )
+
+
+def statistics_of(
+    graph: JobGraph,
+    plan: InputPlan,
+    result: EpochResult,
+    manifest: Manifest,
+    attempt: int,
+    phase_seconds: Sequence[float],
+    *,
+    started_at_ms: int = 0,
+    handed_over_ms: int | None = None,
+    pending: Mapping[OperatorId, Pending] | None = None,
+) -> EpochStatistics:
+    """What listeners are told about a completed epoch.
+
+    ``handed_over_ms``: when the runner got it. Tasks say by the clocks of their hosts when they began; where those are
+    wrong, the time before the first task is wrong too, but never more than the epoch took.
+    """
+    outcomes = [(ident, outcome) for report in result.reports for ident, outcome in report.operators.items()]
+    traffic: dict[OperatorId, tuple[int, int]] = {}
+    for ident, outcome in outcomes:
+        before = traffic.get(ident, (0, 0))
+        traffic[ident] = (before[0] + outcome.records_in, before[1] + outcome.records_out)
+    sinks = {ident for ident, operator in graph.operators.items() if isinstance(operator.node.spec, SinkSpec)}
+    plan_ms, run_ms, complete_ms, commit_ms = (seconds * 1000 for seconds in phase_seconds)
+    return EpochStatistics(
+        epoch=plan.epoch,
+        attempt=attempt,
+        parallelism=max(vertex.parallelism for vertex in graph.vertices),
+        records_in=sum(split.records for _, outcome in outcomes for split in outcome.splits.values()),
+        records_out=sum(traffic[ident][0] for ident in sinks if ident in traffic),
+        watermark=min(outcome.watermark for ident, outcome in outcomes if ident in sinks),
+        completed_at_ms=manifest.completed_at_ms,
+        backlog=any(slices.backlog for slices in plan.slices.values()),
+        state_bytes=manifest.state_bytes,
+        state_entries=sum(outcome.state_entries for _, outcome in outcomes),
+        plan_ms=plan_ms,
+        run_ms=run_ms,
+        complete_ms=complete_ms,
+        commit_ms=commit_ms,
+        operators=traffic,
+        ledger=ledger.ledger_of(graph, result),
+        started_at_ms=started_at_ms,
+        schedule_ms=_wait_ms(result, handed_over_ms, run_ms),
+        subtasks=tuple(_subtask(graph, report) for report in result.reports),
+        pending=pending or {},
+        accumulators=manifest.accumulators,
+    )
+
+
+def _wait_ms(result: EpochResult, handed_over_ms: int | None, run_ms: float) -> float:
+    first = min((report.started_ms for report in result.reports), default=0)
+    return 0.0 if handed_over_ms is None else min(max(0.0, first - handed_over_ms), run_ms)
+
+
+def _subtask(graph: JobGraph, report: SubtaskReport) -> SubtaskStatistics:
+    vertex = graph.vertex(report.vertex)
+    return SubtaskStatistics(
+        report.vertex,
+        report.subtask,
+        place=report.place,
+        worker=report.worker,
+        started_ms=report.started_ms,
+        ended_ms=report.ended_ms,
+        busy_ms=report.busy_seconds * 1000,
+        records_in=0 if vertex.is_source else report.operators[vertex.head.id].records_in,
+        records_out=report.records_out,
+        bytes_in=report.bytes_in,
+        bytes_out=report.bytes_out,
+        operators={ident: _operator(outcome) for ident, outcome in report.operators.items()},
+    )
+
+
+def _operator(outcome: OperatorReport) -> OperatorStatistics:
+    return OperatorStatistics(
+        outcome.records_in + sum(split.records for split in outcome.splits.values()),  # what a source has read
+        outcome.records_out,
+        outcome.watermark_in,
+        outcome.watermark_out,
+        outcome.state_bytes,
+        outcome.written_bytes,
+        outcome.state_entries,
+        outcome.late.late,
+        outcome.late.dropped,
+        outcome.metrics,
+    )

@@ -1,0 +1,209 @@
+"""What a job tells those who watch it. Driver side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from flott.common._late_records import LedgerEntry
+from flott.common._savepoint_format import SavepointFormatType
+from flott.common.job_status import JobStatus
+from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.datastream.connectors.base import Pending
+from flott.graph.job_graph import JobGraph, VertexId
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.epoch.report import TaskPlace
+from flott.runtime.epoch.runner import TaskProgress
+from flott.runtime.jobmaster.rescaling import ParallelismChange
+from flott.runtime.logs.line import TaskLog
+
+
+@dataclass(frozen=True)
+class OperatorStatistics:
+    """What one operator subtask did in an epoch, and where it stands after it."""
+
+    records_in: int = 0
+    records_out: int = 0
+    watermark_in: int = MIN_WATERMARK
+    watermark_out: int = MIN_WATERMARK
+    state_bytes: int = 0
+    written_bytes: int = 0
+    state_entries: int = 0
+    late: int = 0  #: sent to a side output
+    dropped: int = 0
+    metrics: Mapping[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
+
+
+@dataclass(frozen=True)
+class SubtaskStatistics:
+    """The same of one vertex subtask: a chain of operators."""
+
+    vertex: VertexId
+    subtask: int
+    place: TaskPlace = field(default_factory=TaskPlace)
+    worker: int = 0  #: process id
+    started_ms: int = 0  #: by the clock of its host
+    ended_ms: int = 0
+    busy_ms: float = 0.0
+    records_in: int = 0  #: from other vertices: a source has none
+    records_out: int = 0  #: to other vertices
+    bytes_in: int = 0
+    bytes_out: int = 0
+    operators: Mapping[OperatorId, OperatorStatistics] = field(default_factory=dict)
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of all its state files."""
+        return sum(operator.state_bytes for operator in self.operators.values())
+
+    @property
+    def written_bytes(self) -> int:
+        """The size of those that the epoch added."""
+        return sum(operator.written_bytes for operator in self.operators.values())
+
+
+@dataclass(frozen=True)
+class EpochStatistics:
+    """One completed epoch in numbers."""
+
+    epoch: int
+    attempt: int
+    records_in: int
+    records_out: int  #: records that reached a sink
+    watermark: int
+    completed_at_ms: int
+    backlog: bool
+    state_bytes: int
+    state_entries: int
+    plan_ms: float
+    run_ms: float
+    complete_ms: float
+    commit_ms: float
+    operators: Mapping[OperatorId, tuple[int, int]] = field(default_factory=dict)  #: records in and out
+    #: What windowed and timed operators did with the records they got.
+    ledger: Mapping[OperatorId, LedgerEntry] = field(default_factory=dict)
+    parallelism: int = 1  #: of the widest operator
+    started_at_ms: int = 0  #: when its plan was taken up
+    schedule_ms: float = 0.0  #: the part of ``run_ms`` before the first task began
+    subtasks: tuple[SubtaskStatistics, ...] = ()
+    pending: Mapping[OperatorId, Pending] = field(default_factory=dict)  #: what the sources have left, if they know
+    accumulators: bytes | None = None  #: the user's over all epochs, pickled by name
+
+    @property
+    def total_ms(self) -> float:
+        """From the plan to the last commit."""
+        return self.plan_ms + self.run_ms + self.complete_ms + self.commit_ms
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """The same piece by piece, in milliseconds: what an epoch goes through, one after the other."""
+        return {
+            "plan": self.plan_ms,
+            "schedule": self.schedule_ms,
+            "run": max(0.0, self.run_ms - self.schedule_ms),
+            "ack": self.complete_ms,
+            "commit": self.commit_ms,
+        }
+
+    @property
+    def written_bytes(self) -> int:
+        """The size of the state files that the epoch added."""
+        return sum(subtask.written_bytes for subtask in self.subtasks)
+
+    @property
+    def has_watermark(self) -> bool:
+        """Whether event time has begun."""
+        return self.watermark > MIN_WATERMARK
+
+
+@dataclass(frozen=True)
+class JobFailure:
+    """What went wrong, and where, as far as anyone knows."""
+
+    name: str  #: the class of what was raised
+    text: str  #: the failure card, or the message
+    operator: str | None = None
+    vertex: str | None = None  #: the name of the chain
+    subtask: int | None = None
+    parallelism: int | None = None
+    host: str | None = None
+    executor: str | None = None
+
+    @property
+    def task(self) -> str | None:
+        """The subtask as people name it: ``Map -> Sink (1/4)``; None if it was the job as a whole."""
+        if self.vertex is None or self.subtask is None:
+            return None
+        return f"{self.vertex} ({self.subtask + 1}{f'/{self.parallelism}' if self.parallelism else ''})"
+
+
+class SavepointStage(Enum):
+    """How far a savepoint has come."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True)
+class SavepointNews:
+    """A savepoint was begun, or has ended well or badly."""
+
+    number: int  #: counts the savepoints of this run: begin and end have the same
+    stage: SavepointStage
+    checkpoint_id: int  #: the checkpoint it is taken of
+    format: SavepointFormatType
+    stops_the_job: bool = False
+    path: str | None = None
+    state_bytes: int = 0
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class RestoredFrom:
+    """The checkpoint that the job goes on from, after a start or a restart."""
+
+    checkpoint_id: int
+    path: str
+    is_savepoint: bool = False
+
+
+class JobListener:
+    """Override what is of interest. Called by the job's thread: be quick and do not raise.
+
+    Only ``on_savepoint`` may come from another one, because savepoints are written beside the epochs.
+    """
+
+    def on_graph(self, graph: JobGraph) -> None:
+        """The job has this graph: told before the first epoch, and before the first of another parallelism."""
+
+    def on_status(self, status: JobStatus, reason: str = "") -> None:
+        """The job has reached a status."""
+
+    def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
+        """An epoch begins. While it runs, ``progress`` says from any thread how far it is, if the carrier knows."""
+
+    def on_logs(self, logs: Sequence[TaskLog]) -> None:
+        """The tasks of an epoch have said something. Told when they are done, whether it went well or not."""
+
+    def on_epoch(self, statistics: EpochStatistics) -> None:
+        """An epoch is complete and committed."""
+
+    def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
+        """From this epoch on operators have another parallelism."""
+
+    def on_epoch_failed(self, epoch: int, failure: JobFailure, tolerated: bool) -> None:
+        """An epoch, and so a checkpoint, failed; ``tolerated``: it is simply tried again, the job does not restart."""
+
+    def on_failure(self, failure: JobFailure) -> None:
+        """The job failed: it restarts, as ``on_restart`` says then, or ends."""
+
+    def on_savepoint(self, news: SavepointNews) -> None:
+        """Something has become of a savepoint. Maybe from another thread."""
+
+    def on_restored(self, restored: RestoredFrom) -> None:
+        """The job goes on from a checkpoint."""
+
+    def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
+        """The job failed and will be tried again."""

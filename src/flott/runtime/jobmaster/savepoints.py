@@ -1,0 +1,274 @@
+"""Savepoints on request: taken of a completed checkpoint, beside the epochs that follow it. Driver side.
+
+    asked for, from any thread -> served by the job between two epochs -> written beside the epochs -> answered
+
+A completed checkpoint is a consistent cut whose output is committed, so a savepoint needs nothing of the job but that
+the checkpoint's files stay until they are copied. While one is being written the registry holds on to them; a pin in
+the job's directory says what is half written, so that the next start of the job removes it if this process dies.
+
+A savepoint that fails fails its request, never the job. A job that was to end with it goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import takewhile
+from pathlib import Path
+from uuid import uuid4
+
+from flott.common._savepoint_format import SavepointFormatType
+from flott.common.completable_future import CompletableFuture
+from flott.errors import SavepointError
+from flott.runtime.checkpoint import paths
+from flott.runtime.checkpoint.manifest import Manifest, encode_manifest
+from flott.runtime.checkpoint.pins import Pin
+from flott.runtime.checkpoint.savepoint import canonical, canonical_work, native
+from flott.runtime.checkpoint.savepoint_files import remove_half_written
+from flott.runtime.clock import Clock
+from flott.runtime.epoch.runner import EpochRunner
+from flott.runtime.jobmaster.listener import SavepointNews, SavepointStage
+from flott.runtime.jobmaster.retained import RetainedCheckpoints
+from flott.runtime.jobmaster.side_work import SideWork
+from flott.runtime.storage import LocalStorage
+
+log = logging.getLogger("flott.job")
+
+
+class After(Enum):
+    """What becomes of the job once a savepoint is there."""
+
+    GO_ON = "goes on"
+    STOP = "stops"  #: at the boundary, with its windows open
+    DRAIN = "is drained"  #: its sources end and all windows fire before the savepoint
+    CANCEL = "is cancelled"
+
+
+class Demand(Enum):
+    """What a request needs the job to do next."""
+
+    EPOCH = "complete an epoch, input or not: there is no checkpoint yet"
+    DRAIN = "run the last epoch, in which all sources end"
+    STOP = "finish"
+    CANCEL = "be cancelled"
+
+
+@dataclass(frozen=True)
+class SavepointRequest:
+    """What somebody asked for."""
+
+    after: After
+    directory: str  #: gets a folder for the savepoint
+    format: SavepointFormatType
+    path: CompletableFuture[str] = field(default_factory=CompletableFuture)
+
+
+class SavepointCoordinator:
+    """All savepoints of one run of a job."""
+
+    PURPOSE = "savepoint"
+
+    def __init__(
+        self,
+        job_id: str,
+        storage: LocalStorage,
+        retained: RetainedCheckpoints,
+        runner: EpochRunner,
+        beside: SideWork,
+        clock: Clock,
+        wake: Callable[[], None],
+        sync: bool = True,
+        tell: Callable[[SavepointNews], None] = lambda news: None,
+    ):
+        self._job_id = job_id
+        self._storage = storage
+        self._retained = retained
+        self._runner = runner
+        self._beside = beside
+        self._clock = clock
+        self._wake = wake
+        self._sync = sync
+        self._tell = tell
+        self._taken = 0
+        self._lock = threading.Lock()
+        self._waiting: deque[SavepointRequest] = deque()
+        self._ended: SavepointError | None = None
+        self._work: Future[None] | None = None
+        self._works = 0
+        self._cancelled = False
+        #: The job was drained, but its savepoint failed: its last checkpoint is all there is.
+        self.checkpoint_is_needed = False
+
+    # --- from any thread ---------------------------------------------------------------------------------------------
+
+    def request(self, request: SavepointRequest) -> CompletableFuture[str]:
+        """Have a savepoint taken at the end of the epoch that runs, or at once if none does."""
+        with self._lock:
+            if self._ended is not None:
+                return CompletableFuture.failed(self._ended)
+            if request.after is not After.GO_ON and any(r.after is not After.GO_ON for r in self._waiting):
+                return CompletableFuture.failed(
+                    SavepointError("The job is being stopped with a savepoint already: wait for that one.")
+                )
+            self._waiting.append(request)
+        self._wake()
+        return request.path
+
+    def cancel(self) -> None:
+        """The job was cancelled: do not finish what is at work."""
+        self._cancelled = True
+        self._runner.cancel_fold(self.PURPOSE)
+
+    # --- from the job's thread, between two epochs -------------------------------------------------------------------
+
+    def serve(self, latest: Manifest | None, finished: bool) -> Demand | None:
+        """Take what was asked for, of the last completed checkpoint, or say what the job must do first."""
+        if self._work is not None:
+            if not self._work.done():
+                return None  # one at a time; it wakes the job when it is done
+            self._work.result()  # what the engine itself raised there is not to be swallowed
+            self._work = None
+        with self._lock:
+            batch = list(takewhile(lambda request: request.after is After.GO_ON, self._waiting)) or [*self._waiting][:1]
+        if not batch:
+            return None
+        if batch[0].after is After.DRAIN and not finished:
+            return Demand.DRAIN
+        if latest is None:
+            return Demand.EPOCH
+        with self._lock:
+            for _ in batch:
+                self._waiting.popleft()
+        self._start(batch, latest)
+        return None if batch[0].after is After.GO_ON else self._conclude(batch[0], latest)
+
+    def drain_failed(self, error: Exception) -> None:
+        """The last epoch of a job that was to be drained failed: the job goes on as if nobody had asked."""
+        with self._lock:
+            request = next((request for request in self._waiting if request.after is After.DRAIN), None)
+            if request is not None:
+                self._waiting.remove(request)
+        if request is not None:
+            _refuse(request, SavepointError(f"The job could not be drained, so it was not stopped: {error}"))
+
+    def close(self, reason: str) -> None:
+        """No epoch will follow. What is at work is finished; what waits is refused."""
+        with self._lock:
+            self._ended = SavepointError(reason)
+            waiting, self._waiting = self._waiting, deque()
+        if self._work is not None:
+            self._beside.wait(self._work)
+        for request in waiting:
+            _refuse(request, self._ended)
+
+    def _conclude(self, request: SavepointRequest, latest: Manifest) -> Demand | None:
+        """The job waits for the savepoint it is to end with."""
+        assert self._work is not None
+        self._beside.wait(self._work)
+        self._work.result()
+        self._work = None
+        if request.path.done() and request.path.exception() is None:
+            return Demand.CANCEL if request.after is After.CANCEL else Demand.STOP
+        self.checkpoint_is_needed = request.after is After.DRAIN
+        return None
+
+    # --- beside the epochs -------------------------------------------------------------------------------------------
+
+    def _start(self, batch: list[SavepointRequest], manifest: Manifest) -> None:
+        self._works += 1
+        owner = f"{self.PURPOSE}-{self._works}"
+        self._retained.registry.register(owner, manifest.files)
+
+        def work() -> None:
+            for request in batch:
+                self._take(request, manifest)
+            self._retained.release(owner)
+            self._wake()
+
+        self._work = self._beside.start(work, f"flott-{owner}")
+
+    def _take(self, request: SavepointRequest, manifest: Manifest) -> None:
+        """Write one savepoint and answer its request."""
+        started = self._clock.monotonic()
+        self._taken += 1
+        news = SavepointNews(
+            self._taken, SavepointStage.IN_PROGRESS, manifest.checkpoint_id, request.format,
+            stops_the_job=request.after is not After.GO_ON,
+        )  # fmt: skip
+        self._tell(news)
+        ident = paths.savepoint(self._job_id, uuid4().hex[:12])
+        target = replace(self._storage, root=str(Path(request.directory, ident)), sync=self._sync)
+        try:
+            # Before the pin: while this directory is out of reach nobody could say that a pin is void.
+            Path(request.directory).mkdir(parents=True, exist_ok=True)
+            if request.format is SavepointFormatType.NATIVE:
+                size = self._write_native(ident, target, manifest)
+            else:
+                size = self._write_canonical(ident, target, manifest)
+        except Exception as error:
+            # Its own, whoever leads by now. If it cannot be removed the next start of the job tries: there is the pin.
+            if remove_half_written(replace(target, fence=None)):
+                with suppress(Exception):  # a pin without a savepoint is void
+                    self._retained.unpin(ident)
+            log.warning("A savepoint of checkpoint %d failed: %s", manifest.checkpoint_id, error)
+            failure = self._failure(request, manifest, error)
+            self._tell(replace(news, stage=SavepointStage.FAILED, failure=str(failure)))
+            _refuse(request, failure)
+            return
+        took_ms = (self._clock.monotonic() - started) * 1000
+        log.info(
+            "Savepoint of checkpoint %d: %s (%s, %d bytes of state, %.0f ms).",
+            manifest.checkpoint_id, target.root, request.format.name, size, took_ms,
+        )  # fmt: skip
+        self._tell(replace(news, stage=SavepointStage.COMPLETED, path=target.root, state_bytes=size))
+        with suppress(InvalidStateError):  # whoever asked has stopped waiting
+            request.path.set_result(target.root)
+
+    def _write_canonical(self, ident: str, target: LocalStorage, manifest: Manifest) -> int:
+        self._retained.pin(Pin(ident, target.root, frozenset()))  # it keeps no file, but says what is half written
+        work = canonical_work(manifest, target.root)
+        orders = list(work.folds.values())
+        folded = dict(zip(work.folds, self._runner.fold(orders, self.PURPOSE) if orders else [], strict=True))
+        for source, name in work.copies.items():
+            target.copy(str(Path(self._storage.root, source).resolve()), name)
+        savepoint = canonical(manifest, ident, work, folded)
+        for name in target.list("."):
+            if name not in savepoint.files:
+                target.delete(name)  # of an attempt that was tried again
+        if self._sync and not self._storage.sync:
+            _flush(target, savepoint)
+        target.publish(paths.METADATA, encode_manifest(savepoint))
+        self._retained.unpin(ident)
+        return savepoint.state_bytes
+
+    def _write_native(self, ident: str, target: LocalStorage, manifest: Manifest) -> int:
+        home = str(Path(self._storage.root).resolve())
+        self._retained.pin(Pin(ident, target.root, manifest.files))
+        target.publish(paths.METADATA, encode_manifest(native(manifest, ident, home)))
+        return manifest.state_bytes
+
+    def _failure(self, request: SavepointRequest, manifest: Manifest, error: Exception) -> SavepointError:
+        fate = "The job was cancelled." if self._cancelled else "The job goes on."
+        if request.after is After.DRAIN:
+            kept = Path(self._storage.root, paths.checkpoint(manifest.checkpoint_id))
+            fate = f"The job has been drained and finishes; its last checkpoint is kept: {kept}"
+        return SavepointError(f"The savepoint in {request.directory} failed. {error} {fate}")
+
+
+def _refuse(request: SavepointRequest, error: SavepointError) -> None:
+    with suppress(InvalidStateError):
+        request.path.set_exception(error)
+
+
+def _flush(target: LocalStorage, savepoint: Manifest) -> None:
+    """Force files to disk that were written by a job which does not care whether its own are."""
+    for name in savepoint.files:
+        with target.open(name) as file:
+            os.fsync(file.fileno())

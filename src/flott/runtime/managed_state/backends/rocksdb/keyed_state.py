@@ -1,0 +1,219 @@
+"""All keyed state of one operator subtask, in a database on the local disk. Task side.
+
+The database belongs to the host: it is opened when an epoch begins, by whichever process runs it, and closed when the
+epoch is saved. Between epochs a process keeps nothing of it. Two kinds of tables stay in memory here as well: lists of
+elements in aligned windows, and the timelines of interval joins; they are cached and caught up like those of the
+hash-map backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flott.errors import StateError
+from flott.runtime.managed_state.backends.hashmap import UNSAVED, KeyedState
+from flott.runtime.managed_state.backends.rocksdb.handles import PagedListState, PagedMapState
+from flott.runtime.managed_state.backends.rocksdb.lists import PagedListTable
+from flott.runtime.managed_state.backends.rocksdb.maps import PagedMapTable
+from flott.runtime.managed_state.backends.rocksdb.panes import PagedPaneTable
+from flott.runtime.managed_state.backends.rocksdb.rows import table_bytes
+from flott.runtime.managed_state.backends.rocksdb.store import Budget, RowStore
+from flott.runtime.managed_state.backends.rocksdb.table import PagedTable
+from flott.runtime.managed_state.backends.rocksdb.timers import PagedTimerTable
+from flott.runtime.managed_state.backends.rocksdb.values import PagedValueTable
+from flott.runtime.managed_state.files.chains import Chain, missing_files, version_of
+from flott.runtime.managed_state.files.state_file import StateFileReader, StateFileWriter, open_state_file
+from flott.runtime.managed_state.handles import CurrentKey, TableListState, TableMapState
+from flott.runtime.managed_state.kinds.panes import PaneTable
+from flott.runtime.managed_state.kinds.table_kinds import KINDS
+from flott.runtime.managed_state.kinds.tables import Delta, ListTable, MapTable, Table, ValueTable
+from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from flott.common.typeinfo import TypeInformation
+
+#: The kinds of tables that are in the database.
+_PAGED = frozenset({ValueTable.kind, ListTable.kind, MapTable.kind, TimerTable.kind, PaneTable.kind})
+
+
+#: What a key that is announced may take in memory.
+_KEY_BYTES = 1024
+
+
+class RocksKeyedState(KeyedState):
+    """The tables of one operator subtask over a database in ``folder``."""
+
+    pages = True
+    _kinds_in_memory = KINDS - _PAGED
+
+    def __init__(
+        self,
+        owner: str,
+        max_parallelism: int,
+        groups: range,
+        folder: Path,
+        budget: Budget,
+        *,
+        in_place: bool = False,
+        key_type: TypeInformation | None = None,
+    ):
+        super().__init__(owner, max_parallelism, groups, in_place=in_place, key_type=key_type)
+        self._max_parallelism = max_parallelism
+        self._store = RowStore(folder, budget)
+        self._entry_count = 0
+        self.foresight = max(budget.objects // _KEY_BYTES, 1)
+        self._names: dict[bytes, str] = {}
+
+    # --- tables ------------------------------------------------------------------------------------------------------
+
+    def _make(self, name: str, kind: str, namespaced: bool) -> Table:
+        if kind not in _PAGED:
+            return super()._make(name, kind, namespaced)
+        if self._names.setdefault(table_bytes(name), name) != name:
+            raise StateError(
+                f"The states {name!r} and {self._names[table_bytes(name)]!r} of operator {self.owner} cannot be told"
+                " apart in the database, by chance. Give one of them another name."
+            )
+        match kind:
+            case ValueTable.kind:
+                return PagedValueTable(name, namespaced, self._store, self._max_parallelism)
+            case ListTable.kind:
+                return PagedListTable(name, namespaced, self._store, self._max_parallelism)
+            case MapTable.kind:
+                return PagedMapTable(name, namespaced, self._store, self._max_parallelism)
+            case TimerTable.kind:
+                return PagedTimerTable(name, self._store, self.make_room)
+        return PagedPaneTable(name, self._store, self._max_parallelism)
+
+    def _paged(self) -> dict[str, PagedTable]:
+        return {name: table for name, table in self._tables.items() if table.kind in _PAGED}  # type: ignore[misc]
+
+    def keys_with(self, name: str) -> Iterable[Any]:
+        table = self._tables[name]
+        assert isinstance(table, PagedValueTable | PagedListTable | PagedMapTable)
+        return iter(table.entries)  # rows stand by key group and encoded key
+
+    def entry_count(self) -> int:
+        kept = sum(table.size() for table in self._tables.values() if table.kind not in _PAGED)
+        return self._entry_count + kept
+
+    def list_state(self, table: ListTable, current: CurrentKey) -> TableListState:
+        return PagedListState(table, current)
+
+    def map_state(self, table: MapTable, current: CurrentKey) -> TableMapState:
+        return PagedMapState(table, current)
+
+    # --- restoring ---------------------------------------------------------------------------------------------------
+
+    def bring_to(self, chain: Chain, storage: LocalStorage) -> None:
+        for table in self._paged().values():
+            table.empty()  # an epoch that failed may have left changes
+        self.schemas.revert()
+        if not self._store.is_open:
+            self._store.open()
+        self._catch_up(chain, storage)
+        super().bring_to(chain, storage)
+
+    def _settle(self) -> None:
+        for panes in self._tables.values():
+            if isinstance(panes, PagedPaneTable):
+                panes.refresh()
+        super()._settle()
+
+    def _catch_up(self, chain: Chain, storage: LocalStorage) -> None:
+        """Apply what the database has missed."""
+        missing = missing_files(chain, self._store.version)
+        if missing is None:
+            self._store.wipe()
+            missing = chain
+        if not missing:
+            return
+        if len(missing) == 1 and self._store.take_in(missing[0].name) and self._store.version == missing[0].name:
+            return  # it was the last epoch's on this host, whichever process ran it
+        if self._store.version is None:
+            self._store.mark(UNSAVED)  # an empty database that is being filled is no version of anything
+        for file in missing:
+            with open_state_file(storage, file.name) as reader:
+                for header in reader.tables:
+                    self._restored(header)
+                for group in reader.groups:
+                    if group in file.within(self.groups):
+                        self._apply(reader, group)
+            self._store.flush()
+        self._store.mark(version_of(chain))
+
+    def _apply(self, reader: StateFileReader, group: int) -> None:
+        for name, delta in reader.block(group, kinds=_PAGED).items():
+            self._tables[name].apply(delta)
+
+    # --- saving ------------------------------------------------------------------------------------------------------
+
+    def save(self, chain: Chain, storage: LocalStorage, name: str) -> Chain:
+        if not self._store.put_aside:  # if it was, there is more than memory should hold twice
+            self._store.begin_staging()
+        saved = super().save(chain, storage, name)
+        if saved is not chain:
+            self._store.end_staging(name)
+        self._entry_count = self._store.count()
+        self.close()
+        return saved
+
+    def _add(self, writer: StateFileWriter, group: int, deltas: dict[str, Delta]) -> None:
+        super()._add(writer, group, deltas)
+        if not self._store.put_aside:
+            for name, delta in deltas.items():
+                if (table := self._tables[name]).kind in _PAGED:
+                    table.apply(delta)  # to what is staged
+
+    def _has_changes(self, table: Table) -> bool:
+        return table.has_changes() or (self._store.put_aside and table.kind in _PAGED)
+
+    def _drain(self) -> Iterable[tuple[int, dict[str, Delta]]]:
+        if not self._store.put_aside:
+            return super()._drain()
+        return self._drain_aside()
+
+    def _drain_aside(self) -> Iterator[tuple[int, dict[str, Delta]]]:
+        """What changed, key group by key group: what is still in memory is put aside first, to be in order."""
+        kept = {
+            name: table.drain(self.grouping(table))
+            for name, table in self._tables.items()
+            if table.kind not in _PAGED or table.kind == TimerTable.kind
+        }
+        paged = {name: table for name, table in self._paged().items() if name not in kept}
+        self._put_aside(paged)
+        for group in self.groups:
+            deltas = {name: groups[group] for name, groups in kept.items() if group in groups}
+            deltas |= {name: delta for name, table in paged.items() if (delta := table.drain_group(group)) is not None}
+            if deltas:
+                yield group, deltas
+        for table in paged.values():
+            table.empty()
+        self._store.drop_pending()
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def prefetch(self, keys: Iterable[Any]) -> None:
+        wanted = set(keys)
+        for table in self._tables.values():
+            if isinstance(table, PagedValueTable) and not table.namespaced:
+                table.entries.prefetch(wanted)
+
+    def make_room(self) -> None:
+        paged = self._paged()
+        if sum(table.weight() for table in paged.values()) > self._store.budget.objects:
+            self._put_aside(paged)
+
+    def _put_aside(self, paged: dict[str, PagedTable]) -> None:
+        for table in paged.values():
+            table.put_aside()
+        self._store.flush()
+        self._store.put_aside = True
+
+    def close(self) -> None:
+        for table in self._paged().values():
+            table.empty()
+        self._store.close()

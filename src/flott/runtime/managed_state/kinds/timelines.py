@@ -1,0 +1,215 @@
+"""Records that wait for others: per key a timeline, which is a list of records in the order of their timestamps.
+
+Made for joins. Records are added in batches, found by timestamp, and forgotten from the old end, for all keys at once.
+What is saved is the log of the epoch's batches and the keys that lost records; a record that came and went within one
+epoch is never written.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from flott.runtime.managed_state.kinds.tables import Delta
+
+#: The timestamps of a key's records, ascending, and the records beside them; equal ones stand as they came.
+Timeline = tuple[list[int], list[Any]]
+
+#: Earlier than any record.
+_NEVER = -(1 << 63)
+
+
+class TimelineTable:
+    """A timeline per key. Delta: ``[group, [(generation, keys, timestamps, values)], horizon, trimmed keys]``.
+
+    Each batch of additions to a key group has a number, its generation: whoever has it already passes it over. If the
+    number is negative, its keys hold nothing but what it adds, and no other key of the group holds anything. Trimming
+    is repeatable by itself. A record before the horizon of an earlier ``trim`` must not be added any more.
+    """
+
+    kind = "timelines"
+    namespaced = False
+    __slots__ = ("_born", "_firsts", "_generations", "_heap", "_log", "_renewed", "_trimmed", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Timeline] = {}
+        self._log: list[tuple[Sequence[Any], Sequence[int], Sequence[Any]]] = []  #: what was added since the last drain
+        self._trimmed: dict[int, list[Any]] = {}  #: horizon -> keys that lost records which may have been saved
+        self._born: set[Any] = set()  #: keys that were new since the last drain: nothing of them is saved
+        self._generations: dict[int, int] = {}  #: key group -> the last generation it contains
+        #: Timestamp -> keys whose first record had it, and a heap of these timestamps. Keys that have found another
+        #: first record since then are passed over when their turn comes.
+        self._firsts: dict[int, list[Any]] = {}
+        self._heap: list[int] = []
+        self._renewed = False  #: the log begins with everything that was held
+
+    def add(self, keys: Sequence[Any], timestamps: Sequence[int], values: Sequence[Any]) -> None:
+        """Add a batch of records. The sequences are kept: they must not change afterwards."""
+        self._log.append((keys, timestamps, values))
+        self._place(keys, timestamps, values, self._born)
+
+    def trim(self, horizon: int) -> None:
+        """Forget all records before a timestamp. Costs what is forgotten, however much is held."""
+        heap, firsts, entries = self._heap, self._firsts, self.entries
+        trimmed: list[Any] = []
+        while heap and heap[0] < horizon:
+            first = heappop(heap)
+            for key in firsts.pop(first):
+                held = entries.get(key)
+                if held is not None and held[0][0] == first:
+                    trimmed.append(key)
+                    if held[0][-1] < horizon:
+                        del entries[key]
+                    else:
+                        self._cut(held, key, horizon)
+        if trimmed:
+            born = self._born
+            self._trimmed.setdefault(horizon, []).extend([key for key in trimmed if key not in born])
+
+    def renew(self) -> None:
+        """Save everything anew: the records have been converted. Nothing was added since the last drain."""
+        self._renewed = True
+        for key, (timestamps, values) in self.entries.items():
+            self._log.append(([key] * len(timestamps), list(timestamps), list(values)))
+
+    def _place(self, keys: Sequence[Any], timestamps: Sequence[int], values: Sequence[Any], born: set[Any]) -> None:
+        entries, firsts = self.entries, self._firsts
+        for key, timestamp, value in zip(keys, timestamps, values, strict=True):
+            held = entries.get(key)
+            if held is None:
+                entries[key] = ([timestamp], [value])
+                born.add(key)
+                if timestamp in firsts:
+                    firsts[timestamp].append(key)
+                else:
+                    self._expect(timestamp, key)
+            elif timestamp >= held[0][-1]:
+                held[0].append(timestamp)
+                held[1].append(value)
+            else:
+                self._insert(held, key, timestamp, value)
+
+    def _insert(self, held: Timeline, key: Any, timestamp: int, value: Any) -> None:
+        times, values = held
+        place = bisect_right(times, timestamp)
+        times.insert(place, timestamp)
+        values.insert(place, value)
+        if place == 0:
+            self._expect(timestamp, key)
+
+    def _cut(self, held: Timeline, key: Any, horizon: int) -> None:
+        times, values = held
+        place = bisect_left(times, horizon)
+        if place == len(times):
+            del self.entries[key]
+            return
+        del times[:place], values[:place]
+        if place:
+            self._expect(times[0], key)
+
+    def _expect(self, first: int, key: Any) -> None:
+        """Take note of when a key's first record is due."""
+        keys = self._firsts.get(first)
+        if keys is None:
+            self._firsts[first] = [key]
+            heappush(self._heap, first)
+        else:
+            keys.append(key)
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
+        horizon = max(self._trimmed, default=_NEVER)
+        deltas: dict[int, Delta] = {}
+        for group, columns in _by_group(self._log, horizon, group_of).items():
+            generation = self._generations[group] = self._generations.get(group, 0) + 1
+            deltas[group] = [group, [(-generation if self._renewed else generation, *columns)], horizon, []]
+        for keys in self._trimmed.values():
+            for key in keys:
+                group = group_of(key)
+                deltas.setdefault(group, [group, [], horizon, []])[3].append(key)
+        self._log.clear()
+        self._trimmed.clear()
+        self._born.clear()
+        self._renewed = False
+        return deltas
+
+    def dump(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
+        timelines = (([key] * len(times), times, values) for key, (times, values) in self.entries.items())
+        found = _by_group(timelines, _NEVER, group_of)
+        # Generations of groups that hold nothing, too: their next one must count for every copy.
+        return {
+            group: [group, [(self._generations.get(group, 0), *found.get(group, ([], [], [])))], _NEVER, []]
+            for group in {**self._generations, **found}
+        }
+
+    def apply(self, delta: Delta) -> None:
+        group, additions, horizon, trimmed = delta
+        for generation, keys, timestamps, values in additions:
+            if abs(generation) > self._generations.get(group, -1):
+                self._generations[group] = abs(generation)
+                if generation < 0:
+                    for key in set(keys):
+                        self.entries.pop(key, None)
+                self._place(keys, timestamps, values, set())
+        for key in trimmed:
+            if held := self.entries.get(key):
+                self._cut(held, key, horizon)
+
+    @staticmethod
+    def merge(deltas: Iterable[Delta]) -> Delta:
+        additions: list[Any] = []
+        trimmed: dict[Any, None] = {}
+        group, horizon = None, _NEVER
+        for group, added, until, keys in deltas:  # noqa: B007 - one group throughout
+            for addition in added:
+                if addition[0] < 0:
+                    additions.clear()
+                additions.append(addition)
+            horizon = max(horizon, until)
+            trimmed.update(dict.fromkeys(keys))
+        kept = [_after(addition, horizon) for addition in additions]
+        # One without records is no use but as the last, whose generation the copy will have.
+        return [group, [one for one in kept[:-1] if one[1]] + kept[-1:], horizon, list(trimmed)]
+
+    def empty(self) -> None:
+        for container in (self.entries, self._log, self._trimmed, self._born, self._generations, self._firsts):
+            container.clear()
+        self._heap.clear()
+        self._renewed = False
+
+    def has_changes(self) -> bool:
+        return bool(self._log) or any(self._trimmed.values())
+
+    def size(self) -> int:
+        return len(self.entries)
+
+
+def _by_group(
+    batches: Iterable[tuple[Sequence[Any], Sequence[int], Sequence[Any]]], horizon: int, group_of: Callable[[Any], int]
+) -> dict[int, tuple[list[Any], list[int], list[Any]]]:
+    """The records of batches that are not before the horizon, by key group, as they came."""
+    found: dict[int, tuple[list[Any], list[int], list[Any]]] = {}
+    for keys, timestamps, values in batches:
+        for key, timestamp, value in zip(keys, timestamps, values, strict=True):
+            if timestamp < horizon:
+                continue
+            group = group_of(key)
+            columns = found.get(group)
+            if columns is None:
+                columns = found[group] = ([], [], [])
+            columns[0].append(key)
+            columns[1].append(timestamp)
+            columns[2].append(value)
+    return found
+
+
+def _after(addition: Any, horizon: int) -> Any:
+    """What an addition still adds when everything before the horizon is gone."""
+    generation, keys, timestamps, values = addition
+    if not timestamps or min(timestamps) >= horizon:
+        return addition
+    kept = [index for index, timestamp in enumerate(timestamps) if timestamp >= horizon]
+    return generation, [keys[i] for i in kept], [timestamps[i] for i in kept], [values[i] for i in kept]

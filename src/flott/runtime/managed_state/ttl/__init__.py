@@ -1,0 +1,1 @@
+"""Time to live of state: clocks, expiry, and handles that respect it. Task side."""

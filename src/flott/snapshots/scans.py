@@ -1,0 +1,188 @@
+"""Reading one keyed state from its files, key group by key group. A value: it travels to Spark tasks. Either side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from flott.errors import StateError, StorageError
+from flott.runtime.managed_state.files.chain_reader import ChainReader, applied, open_chain
+from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.state_file import open_state_file
+from flott.runtime.managed_state.files.table_header import TableHeader
+from flott.runtime.managed_state.kinds.delta_parts import part_of
+from flott.runtime.managed_state.operator.operator_shares import Mode
+from flott.runtime.operators.window.holdings import ELEMENTS, FOLDED, TIMESTAMPED_ELEMENTS
+from flott.runtime.storage import LocalStorage
+from flott.snapshots.layouts import OPEN_WINDOWS, Entry, TableLayout, places_of
+
+#: Held by place, where windows merge.
+_BY_PLACE = {FOLDED, ELEMENTS, TIMESTAMPED_ELEMENTS}
+#: Operator state has no key groups and stands in the first.
+OPERATOR_STATE_GROUP = 0
+
+
+@dataclass(frozen=True)
+class ScanPart:
+    """What one subtask holds, or some of its key groups."""
+
+    chain: Chain
+    groups: tuple[int, int]  #: from and up to
+
+    def holds(self, group: int) -> bool:
+        """Whether a key group is among them."""
+        return group in range(*self.groups)
+
+    def pieces(self, piece_bytes: int) -> list[ScanPart]:
+        """The same in pieces of about so many bytes of files, each some of the key groups."""
+        start, stop = self.groups
+        count = max(1, min(stop - start, -(-sum(file.size for file in self.chain) // piece_bytes)))
+        edges = [start + (stop - start) * number // count for number in range(count + 1)]
+        return [ScanPart(self.chain, edge) for edge in pairwise(edges)]
+
+
+@dataclass(frozen=True)
+class StateScan:
+    """One state of an operator, ready to be read."""
+
+    storage: LocalStorage
+    header: TableHeader
+    layout: TableLayout
+    merging: bool  #: the operator's windows merge
+    origin: str  #: what is read, for errors
+
+    def groups(self, part: ScanPart) -> Iterator[tuple[int, list[Entry]]]:
+        """The entries of each key group that has any, ascending. One key group is in memory at a time."""
+        with self._open(part) as chain:
+            for group in chain.held_groups():
+                if entries := self._entries(chain, group):
+                    yield group, entries
+
+    def row_batches(self, part: ScanPart) -> Iterator[list[tuple[Any, ...]]]:
+        """The raw rows of each key group that has any."""
+        for _, entries in self.groups(part):
+            yield list(self.layout.rows(entries))
+
+    def group(self, part: ScanPart, group: int) -> list[Entry]:
+        """The entries of one key group."""
+        with self._open(part) as chain:
+            return self._entries(chain, group)
+
+    def find(self, part: ScanPart, group: int, key: Any, namespace: Any, *, any_namespace: bool) -> list[Entry]:
+        """The entries of one key, in one window or in any. Reads the key group's blocks, newest first, until the rest
+        cannot matter."""
+        header = self.header
+        if header.namespaced and any_namespace:
+            def wanted(entry: Any) -> bool:
+                return bool(entry[0] == key)
+        else:
+            sought = (key, namespace) if header.namespaced else key
+
+            def wanted(entry: Any) -> bool:
+                return bool(entry == sought)
+
+        if self._held_by_place:
+            entries = self.group(part, group)
+        else:
+            with self._open(part) as chain:
+                entries = self._search(chain, group, wanted, single=not (header.namespaced and any_namespace))
+        return [
+            entry for entry in entries if entry[0] == key and (any_namespace or entry[1] == namespace)
+        ]
+
+    def _search(
+        self, chain: ChainReader, group: int, wanted: Callable[[Any], bool], *, single: bool
+    ) -> list[Entry]:
+        parts = []
+        for delta, is_last in chain.newest_deltas(group, self.header.name):
+            part, settled = part_of(self.header.kind, delta, wanted, single=single)
+            parts.append(part)
+            if settled or is_last:
+                break
+        return list(self.layout.entries(applied(self.header, parts[::-1]), {}))
+
+    def bytes_of(self, part: ScanPart) -> int:
+        """How much of the files the state takes, replaced values included."""
+        name = self.header.name
+        with self._open(part) as chain:
+            return sum(
+                reader.section_bytes(group).get(name, 0)
+                for group in chain.held_groups()
+                for _, reader in chain.readers(group)
+            )
+
+    @property
+    def _held_by_place(self) -> bool:
+        return self.merging and self.header.name in _BY_PLACE
+
+    def _entries(self, chain: ChainReader, group: int) -> list[Entry]:
+        table = chain.table(group, self.header.name)
+        if table is None:
+            return []
+        places = places_of(chain.table(group, OPEN_WINDOWS)) if self._held_by_place else {}
+        return list(self.layout.entries(table, places))
+
+    @contextmanager
+    def _open(self, part: ScanPart) -> Iterator[ChainReader]:
+        with still_there(self.origin), open_chain(part.chain, range(*part.groups), self.storage, plain=True) as chain:
+            yield chain
+
+
+@dataclass(frozen=True)
+class ItemsPart:
+    """The operator state of one subtask."""
+
+    subtask: int
+    file: str
+
+
+@dataclass(frozen=True)
+class ItemsScan:
+    """One operator state, ready to be read."""
+
+    storage: LocalStorage
+    header: TableHeader
+    origin: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What stands in a raw row."""
+        return ("key", "value") if self.is_broadcast else ("subtask", "position", "value")
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether it is a map, the same in every subtask."""
+        return self.header.kind == Mode.BROADCAST.value
+
+    def items(self, part: ItemsPart) -> list[Any]:
+        """All items, those of a map as pairs."""
+        with still_there(self.origin), open_state_file(self.storage, part.file) as reader:
+            return reader.table_delta(OPERATOR_STATE_GROUP, self.header.name, plain=True) or []
+
+    def row_batches(self, part: ItemsPart) -> Iterator[list[tuple[Any, ...]]]:
+        """The raw rows of a subtask, if it has any."""
+        if items := self.items(part):
+            yield items if self.is_broadcast else [(part.subtask, *item) for item in enumerate(items)]
+
+    def bytes_of(self, part: ItemsPart) -> int:
+        """How much of the file the state takes."""
+        with still_there(self.origin), open_state_file(self.storage, part.file) as reader:
+            return reader.section_bytes(OPERATOR_STATE_GROUP).get(self.header.name, 0)
+
+
+@contextmanager
+def still_there(origin: str) -> Iterator[None]:
+    """Say what happened when a file is gone that a checkpoint refers to."""
+    try:
+        yield
+    except StorageError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise StateError(
+                f"A file of {origin} does not exist any more: {error.__cause__.filename}. A running job deletes"
+                " checkpoints when it has newer ones: open() it again to read the latest, raise"
+                " execution.checkpointing.num-retained, or take a savepoint, which stays until you delete it."
+            ) from error
+        raise

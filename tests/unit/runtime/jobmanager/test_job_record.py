@@ -1,0 +1,315 @@
+"""What a recorder makes of any history of a job, against a model that simply adds up; and the parts it is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flott.common import Configuration, WatermarkStrategy
+from flott.common._savepoint_format import SavepointFormatType
+from flott.common.job_status import JobStatus
+from flott.graph.chain import chain
+from flott.graph.job_graph import JobGraph
+from flott.graph.stream_graph import StreamGraph
+from flott.reporters.metric_table import Kind, job_rows, kind_of
+from flott.runtime.jobmanager.views.checkpoint_record import spread_of
+from flott.runtime.jobmanager.views.job_record import JobRecord
+from flott.runtime.jobmanager.views.job_view import Spread, TaskState
+from flott.runtime.jobmanager.views.metric_names import metric_scope, metric_scopes
+from flott.runtime.jobmanager.views.recorder import JobRecorder
+from flott.runtime.jobmanager.views.task_record import Moment
+from flott.runtime.jobmaster.listener import (
+    EpochStatistics,
+    JobFailure,
+    OperatorStatistics,
+    RestoredFrom,
+    SavepointNews,
+    SavepointStage,
+    SubtaskStatistics,
+)
+from flott.runtime.jobmaster.rescaling import RescaleRequest, rescale
+from flott.testing.clock import ManualClock
+from flott.testing.harness import in_process
+from flott.testing.sources import ScriptedSource
+
+
+def _program() -> StreamGraph:
+    env = in_process(2)
+    numbers = env.from_source(ScriptedSource([1]), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.key_by(lambda n: n).map(lambda n: n).name("Map").map(lambda n: n).name("Map").print()
+    return env.get_stream_graph(job_name="any")
+
+
+GRAPHS = {parallelism: chain(rescale(_program(), RescaleRequest(parallelism))) for parallelism in (1, 2, 3)}
+
+#: The sink has left its chain.
+APART = chain(rescale(_program(), RescaleRequest(1, "Sink: Print")))
+
+numbers = st.integers(0, 1000)
+events = st.lists(
+    st.one_of(
+        st.tuples(st.just("epoch"), st.lists(numbers, min_size=6, max_size=6), st.integers(0, 3000)),
+        st.tuples(st.just("fail"), st.booleans()),
+        st.tuples(st.just("rescale"), st.sampled_from([1, 2, 3])),
+        st.tuples(st.just("savepoint"), st.booleans()),
+        st.tuples(st.just("look")),
+    ),
+    max_size=60,
+)
+
+
+def _statistics(graph: JobGraph, epoch: int, sizes: list[int], clock: ManualClock) -> EpochStatistics:
+    places = [(vertex, index) for vertex in graph.vertices for index in range(vertex.parallelism)]
+    subtasks = tuple(
+        SubtaskStatistics(
+            vertex.id, index, records_in=sizes[at], records_out=sizes[at] // 2, bytes_in=sizes[at] * 3, busy_ms=1.0,
+            operators={
+                op.id: OperatorStatistics(
+                    sizes[at], sizes[at], state_bytes=at, dropped=sizes[at] % 3,
+                    metrics={"mine": ("sum", sizes[at]), "top": ("max", sizes[at]), "now": ("last", epoch)},
+                )
+                for op in vertex.operators
+            },
+        )
+        for at, (vertex, index) in enumerate(places)
+    )  # fmt: skip
+    return EpochStatistics(
+        epoch, 0, sum(sizes), 0, 0, clock.now_ms(), False, 7, 0, 1.0, 2.0, 3.0, 4.0, subtasks=subtasks,
+        started_at_ms=clock.now_ms(),
+    )  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(events)
+def test_any_history_adds_up(history: list[tuple[Any, ...]]) -> None:
+    clock = ManualClock()
+    graph = GRAPHS[2]
+    recorder = JobRecorder("b" * 32, graph, Configuration(), clock)
+    recorder.on_status(JobStatus.CREATED)
+    recorder.on_status(JobStatus.RUNNING)
+    totals: Counter[str] = Counter()
+    mine: Counter[tuple[str, int]] = Counter()
+    completed = failed = restarts = savepoints = records = 0
+    epoch = 0
+    for event in history:
+        match event:
+            case ("epoch", sizes, took):
+                epoch += 1
+                recorder.on_start(epoch, lambda: None)
+                clock.advance(took)
+                statistics = _statistics(graph, epoch, sizes, clock)
+                recorder.on_epoch(statistics)
+                completed, records = completed + 1, records + sum(sizes)
+                for subtask in statistics.subtasks:
+                    totals[subtask.vertex] += subtask.records_in
+                    for ident in subtask.operators:
+                        mine[ident, subtask.subtask] += subtask.records_in
+            case ("fail", tolerated):
+                recorder.on_start(epoch + 1, lambda: None)
+                failure = JobFailure("ValueError", "no", vertex=graph.vertices[0].name, subtask=0)
+                recorder.on_epoch_failed(epoch + 1, failure, tolerated)
+                failed += 1
+                if not tolerated:
+                    restarts += 1
+                    recorder.on_failure(failure)
+                    recorder.on_status(JobStatus.RESTARTING)
+                    recorder.on_restart("no", 0, restarts)
+                    recorder.on_status(JobStatus.RUNNING)
+                    recorder.on_restored(RestoredFrom(epoch, "somewhere"))
+            case ("rescale", parallelism):
+                graph = GRAPHS[parallelism]
+                recorder.on_graph(graph)
+                mine = Counter({key: number for key, number in mine.items() if key[1] < parallelism})
+            case ("savepoint", good):
+                savepoints += 1
+                news = SavepointNews(
+                    savepoints, SavepointStage.IN_PROGRESS, max(epoch, 1), SavepointFormatType.CANONICAL
+                )  # fmt: skip
+                recorder.on_savepoint(news)
+                assert recorder.view().checkpoints.in_progress == 1
+                stage = SavepointStage.COMPLETED if good else SavepointStage.FAILED
+                recorder.on_savepoint(SavepointNews(news.number, stage, news.checkpoint_id, news.format))
+                completed, failed = completed + good, failed + (not good)
+            case _:
+                recorder.view()
+    view = recorder.view()
+    assert view.checkpoints.completed == completed
+    assert view.checkpoints.failed == failed
+    assert view.restarts == restarts == view.checkpoints.restored_count
+    assert view.metrics["numRecordsIn"] == records
+    assert len(view.failures) == min(restarts, 16)
+    assert {vertex.id: vertex.traffic.records_in for vertex in view.vertices} == {
+        vertex.id: totals[vertex.id] for vertex in graph.vertices
+    }
+    for vertex in view.vertices:
+        assert [shown.index for shown in vertex.subtasks] == list(range(vertex.parallelism))
+        for shown in vertex.subtasks:
+            assert 0.0 <= shown.busy_ratio <= 1.0
+            assert shown.records_in_per_second >= -1e-6
+            for operator in vertex.operators:
+                found = shown.metrics[operator.metric_scope]
+                assert found.get("mine", 0) == found.get("numRecordsIn", 0) == mine[operator.id, shown.index]
+                assert found.get("numRecordsOutPerSecond", 0.0) >= -1e-6
+    assert len(view.checkpoints.history) <= 10
+    assert len(view.epochs) <= 20
+
+
+@settings(max_examples=60)
+@given(events, st.lists(st.floats(0, 4000), min_size=60, max_size=60))
+def test_what_reporters_are_told_to_only_grow_never_falls(history: list[tuple[Any, ...]], busy: list[float]) -> None:
+    clock = ManualClock()
+    graph = GRAPHS[2]
+    recorder = JobRecorder("b" * 32, graph, Configuration(), clock)
+    recorder.on_status(JobStatus.CREATED)
+    recorder.on_status(JobStatus.RUNNING)
+    before: dict[tuple[object, ...], int | float] = {}
+
+    def look() -> None:
+        nonlocal before
+        now = _counters(recorder)
+        assert not {key: (before[key], now[key]) for key in before.keys() & now.keys() if now[key] < before[key]}
+        before = now
+
+    for epoch, event in enumerate(history, 1):
+        match event:
+            case ("epoch", sizes, took):
+                recorder.on_start(epoch, lambda: None)
+                clock.advance(took)
+                look()
+                told = _statistics(graph, epoch, sizes, clock)
+                subtasks = tuple(replace(subtask, busy_ms=busy[epoch - 1]) for subtask in told.subtasks)
+                recorder.on_epoch(replace(told, subtasks=subtasks))
+            case ("fail", tolerated):
+                recorder.on_start(epoch, lambda: None)
+                clock.advance(700)
+                look()
+                recorder.on_epoch_failed(epoch, JobFailure("ValueError", "no"), tolerated)
+                if not tolerated:
+                    recorder.on_status(JobStatus.RESTARTING)
+                    recorder.on_restart("no", 0, 1)
+                    clock.advance(300)
+                    look()
+                    recorder.on_status(JobStatus.RUNNING)
+            case ("rescale", parallelism):
+                graph = GRAPHS[parallelism]
+                recorder.on_graph(graph)
+            case _:
+                clock.advance(900)
+        look()
+
+
+def _counters(recorder: JobRecorder) -> dict[tuple[object, ...], int | float]:
+    """All numbers that reporters call counters, by name and labels; a subtask that is tried again remains the same."""
+    return {
+        (row.scope, metric, *(pair for pair in row.labels.items() if pair[0] != "task_attempt_num")): value
+        for row in job_rows(recorder.view())
+        for metric, value in row.numbers.items()
+        if kind_of(row.scope, metric) is Kind.COUNTER
+    }
+
+
+def test_time_that_was_spent_waiting_is_told_as_it_passes_and_once() -> None:
+    clock = ManualClock()
+    recorder = JobRecorder("b" * 32, GRAPHS[1], Configuration(), clock)
+
+    def waited() -> float:
+        return recorder.view().vertices[0].subtasks[0].traffic.idle_ms
+
+    clock.advance(2_000)
+    assert waited() == 2_000
+    recorder.on_start(1, lambda: None)
+    clock.advance(1_000)
+    assert waited() == 2_000  # nobody knows yet what it does
+    recorder.on_epoch(_statistics(GRAPHS[1], 1, [1] * 6, clock))
+    assert waited() == pytest.approx(2_999)  # it was busy for one
+    clock.advance(500)
+    assert waited() == pytest.approx(3_499)
+    recorder.on_start(2, lambda: None)
+    clock.advance(1_000)
+    recorder.on_epoch(replace(_statistics(GRAPHS[1], 2, [1] * 6, clock), subtasks=()))  # it had no part in this one
+    assert waited() == pytest.approx(4_499)
+
+
+def test_time_in_a_status_does_not_shrink_when_the_status_is_left() -> None:
+    record = JobRecord("b" * 32, GRAPHS[1], Configuration(), "", Moment(0, 0.0))
+    spent = []
+    for start in (0.0, 1.0):
+        record.status(Moment(0, start), JobStatus.RUNNING)
+        end = Moment(0, start + 0.0016)
+        spent.append(record.view(end).metrics["runningTime"])
+        record.status(end, JobStatus.RESTARTING)
+        spent.append(record.view(end).metrics["runningTime"])
+    assert spent == sorted(spent)
+
+
+def test_the_state_of_a_vertex_follows_from_its_subtasks() -> None:
+    recorder = JobRecorder("b" * 32, GRAPHS[2], Configuration(), ManualClock())
+    recorder.on_start(1, lambda: None)
+    assert {vertex.state for vertex in recorder.view().vertices} == {TaskState.RUNNING}
+    recorder.on_failure(JobFailure("E", "text", vertex=GRAPHS[2].vertices[1].name, subtask=1, parallelism=2))
+    recorder.on_status(JobStatus.FAILED)
+    view = recorder.view()
+    assert [vertex.state for vertex in view.vertices] == [TaskState.CANCELED, TaskState.FAILED]
+    assert view.failures[0].task == f"{view.vertices[1].name} (2/2)"
+
+
+def test_an_epoch_that_is_durable_although_something_failed_after_it_is_no_failed_checkpoint() -> None:
+    recorder = JobRecorder("b" * 32, GRAPHS[2], Configuration(), ManualClock())
+    recorder.on_start(1, lambda: None)
+    recorder.on_epoch_failed(2, JobFailure("StorageError", "cannot delete"), tolerated=False)
+    assert (recorder.view().checkpoints.completed, recorder.view().checkpoints.failed) == (1, 0)
+
+
+def test_percentiles_are_those_of_flink() -> None:
+    spread = spread_of([*range(1, 29)])
+    assert (spread.minimum, spread.maximum, spread.average, spread.count) == (1, 28, 14.5, 28)
+    assert [spread.p50, spread.p90, spread.p99] == pytest.approx([14.5, 26.1, 28])
+    assert spread_of([]) == Spread()
+    assert spread_of([5]).p999 == 5
+
+
+def test_names_in_metrics_hold_no_separators_and_are_unique_in_a_chain() -> None:
+    assert metric_scope("Source: a.b, c") == "Source__a_b__c"
+    assert metric_scopes(["Map", "Map", "Map_2", "Map"]) == ["Map", "Map_2", "Map_2_2", "Map_3"]
+
+
+def test_a_subtask_that_went_and_came_again_has_no_rate_of_its_former_life() -> None:
+    clock = ManualClock()
+    recorder = JobRecorder("b" * 32, GRAPHS[2], Configuration(), clock)
+
+    def run(graph: JobGraph, epochs: range, size: int) -> None:
+        recorder.on_graph(graph)
+        for epoch in epochs:
+            recorder.on_start(epoch, lambda: None)
+            clock.advance(1_000)
+            recorder.on_epoch(_statistics(graph, epoch, [size] * 6, clock))
+
+    run(GRAPHS[2], range(1, 7), 1_000)
+    run(GRAPHS[1], range(7, 9), 1_000)
+    run(GRAPHS[2], range(9, 15), 10)
+    again = recorder.view().vertices[1].subtasks[1]
+    assert again.traffic.records_in == 60
+    assert again.records_in_per_second == pytest.approx(6.0)
+    assert again.metrics["Map"]["numRecordsInPerSecond"] == pytest.approx(6.0)
+
+
+def test_a_chain_that_is_cut_leaves_its_operators_their_totals_and_nobody_a_leap() -> None:
+    clock = ManualClock()
+    recorder = JobRecorder("b" * 32, GRAPHS[2], Configuration(), clock)
+    assert len(APART.vertices) == len(GRAPHS[2].vertices) + 1
+    for epoch, graph in enumerate([GRAPHS[2]] * 8 + [APART] * 4, 1):
+        recorder.on_graph(graph)
+        recorder.on_start(epoch, lambda: None)
+        clock.advance(1_000)
+        recorder.on_epoch(_statistics(graph, epoch, [100] * 6, clock))
+    source, mapped, sink = recorder.view().vertices
+    assert source.subtasks[0].records_in_per_second == pytest.approx(100.0)
+    assert mapped.subtasks[0].traffic.records_in == 1200
+    assert mapped.subtasks[0].records_in_per_second == pytest.approx(40.0)  # counted from the cut on
+    assert sink.subtasks[0].metrics["Sink__Print"]["numRecordsIn"] == 1200
+    assert sink.subtasks[0].metrics["Sink__Print"]["numRecordsInPerSecond"] == pytest.approx(40.0)
