@@ -39,7 +39,7 @@ def test_help_lists_every_command_and_imports_none(cli: Cli) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_listed_command_is_there_and_takes_the_global_options(name: str, cli: Cli) -> None:
     module, _, attribute = COMMANDS[name].place.partition(":")
-    command = getattr(import_module(module), attribute)
+    command = getattr(import_module(f"flott.cli.commands.{module}"), attribute)
     assert isinstance(command, click.Command)
     assert command.name == name
     spelled = {opt for param in command.params if isinstance(param, GlobalOption) for opt in param.opts}
