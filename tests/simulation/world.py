@@ -255,8 +255,8 @@ def unneeded_files(folder: Path, retained: int) -> set[str]:
     assert len(completed) <= retained
     kept = {name for manifest in completed for name in manifest.files}
     for manifest in completed:
-        kept |= {paths.metadata(manifest.checkpoint_id), paths.plan(manifest.checkpoint_id)}
+        kept |= {paths.metadata(manifest.checkpoint_id), paths.epoch_input(manifest.checkpoint_id)}
     for pin in read_pins(storage):
         assert Path(pin.savepoint, "_metadata").exists(), f"{pin.name} is a pin without a savepoint"
         kept |= {paths.pin(pin.name), *pin.files}
-    return files_below(folder) - kept - {paths.plan(completed[-1].checkpoint_id + 1), paths.JOB, paths.LOCK}
+    return files_below(folder) - kept - {paths.epoch_input(completed[-1].checkpoint_id + 1), paths.JOB, paths.LOCK}

@@ -103,6 +103,7 @@ class Executor:
             master = JobMaster(
                 deployment=Deployment(
                     graph,
+                    job_graph,
                     runner,
                     run_id=run_id,
                     job_id=place.job_id,

@@ -21,6 +21,7 @@ from flott.datastream._data_stream import DataStream
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.stream_execution_environment import StreamExecutionEnvironment
 from flott.errors import FlottError, StorageError
+from flott.graph.chain import chain
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.image import TaskSettings
@@ -180,7 +181,13 @@ def live(
     history = History()
     master = JobMaster(
         deployment=Deployment(
-            graph, runner, run_id=run_id, job_id=Path(folder).name, storage=storage, settings=TaskSettings()
+            graph,
+            chain(graph),
+            runner,
+            run_id=run_id,
+            job_id=Path(folder).name,
+            storage=storage,
+            settings=TaskSettings(),
         ),
         job_id=Path(folder).name,
         configuration=Configuration(env._configuration),

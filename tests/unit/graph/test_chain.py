@@ -1,4 +1,4 @@
-"""StreamGraph -> JobGraph -> ExecutionGraph."""
+"""StreamGraph -> JobGraph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 
 from flott.graph.chain import chain, may_fuse
-from flott.graph.execution_graph import ExecutionVertex, expand
 from flott.graph.job_graph import JobGraph
 from flott.graph.partitioning import Forward, Rebalance
 from flott.graph.transformations import Chaining, Program, SideOutput, Union
@@ -152,28 +151,3 @@ def test_every_operator_stands_in_exactly_one_vertex_and_edges_are_numbered(prog
     assert sorted(op.node.id for vertex in job.vertices for op in vertex.operators) == [n.id for n in stream.nodes]
     assert len(job.operators) == len(stream.nodes)
     assert [edge.index for edge in job.edges] == list(range(len(job.edges)))
-
-
-@given(programs())
-def test_an_execution_graph_has_every_subtask_of_every_vertex_once(program: Program) -> None:
-    job = chain(graph_of(program, parallelism=2))
-    graph = expand(job)
-    assert len(graph) == sum(vertex.parallelism for vertex in job.vertices) == len(set(map(id, graph)))
-    for vertex in job.vertices:
-        assert [subtask.subtask for subtask in graph.subtasks_of(vertex.id)] == list(range(vertex.parallelism))
-
-
-def test_an_execution_graph_prints_flink_s_task_names() -> None:
-    graph = expand(chain(graph_of(straight(parallelism=2))), attempt=1)
-    assert str(graph).splitlines() == [
-        "ExecutionGraph 'job': 4 subtasks",
-        "  Source: s (1/1)#1",
-        "  Map (1/2)#1",
-        "  Map (2/2)#1",
-        "  Sink: d (1/1)#1",
-    ]
-
-
-def test_an_execution_vertex_is_a_value() -> None:
-    (vertex,) = chain(graph_of(straight())).vertices
-    assert ExecutionVertex(vertex, 0) == ExecutionVertex(vertex, 0, attempt=0) != ExecutionVertex(vertex, 0, attempt=1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flott.errors import JobLockedError, LeadershipLostError, StorageError
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.checkpoint.pins import Pin
 from flott.runtime.checkpoint.retention import Discard
 from flott.runtime.checkpoint.store import CheckpointStore
@@ -43,7 +43,7 @@ def manifest(checkpoint_id: int, name: str = "job") -> Manifest:
 def test_a_leader_publishes_reads_and_deletes_like_anybody_else(tmp_path: Path) -> None:
     store = store_at(tmp_path / "new" / "job", 7, sync=True)
     store.claim("job")
-    store.write_plan(InputPlan(1, 0, {}))
+    store.write_input(EpochInput(1, 0, {}))
     for checkpoint_id in (1, 2):
         store.publish(manifest(checkpoint_id))
     store.publish(manifest(2, "replaced"))
@@ -57,7 +57,7 @@ def test_a_leader_publishes_reads_and_deletes_like_anybody_else(tmp_path: Path) 
 
 def test_a_deposed_leader_can_change_nothing(tmp_path: Path) -> None:
     deposed = claimed(tmp_path, 3)
-    deposed.write_plan(InputPlan(1, 0, {}))
+    deposed.write_input(EpochInput(1, 0, {}))
     deposed.publish(manifest(1))
     deposed.storage.write("state/file", b"state")
     leader = claimed(tmp_path, 5)
@@ -65,8 +65,8 @@ def test_a_deposed_leader_can_change_nothing(tmp_path: Path) -> None:
     deeds = [
         lambda: deposed.publish(manifest(2)),
         lambda: deposed.publish(manifest(1, "other")),
-        lambda: deposed.write_plan(InputPlan(2, 0, {})),
-        lambda: deposed.forget_plan(1),
+        lambda: deposed.write_input(EpochInput(2, 0, {})),
+        lambda: deposed.forget_input(1),
         lambda: deposed.discard(Discard(checkpoints=(1,))),
         lambda: deposed.discard(Discard(files=("state/file",))),
         lambda: deposed.discard(Discard(files=("state/never-there",))),
@@ -126,7 +126,7 @@ def test_trouble_with_the_disk_is_no_loss_of_leadership(tmp_path: Path, monkeypa
         with pytest.raises(StorageError, match="No space left on device"):
             store.publish(manifest(1))
         with pytest.raises(StorageError, match="No space left on device"):
-            store.forget_plan(1)
+            store.forget_input(1)
     assert store.checkpoint_ids() == []
     store.publish(manifest(1))
     assert os.listdir(Path(tmp_path, "fence", open_seats(tmp_path / "fence")[0])) == []

@@ -93,7 +93,7 @@ def _list(invocation: Invocation, directory: str, epochs: Sequence[int]) -> int:
             found = read_epoch(directory, number)
         except StateError:
             continue  # the job runs, and has let go of it meanwhile
-        records = [part.records for plan in found.plan.slices.values() for part in plan.slices]
+        records = [part.records for plan in found.input.slices.values() for part in plan.slices]
         known = sum(filter(None, records)) if all(count is not None for count in records) else None
         rows.append((number, "complete" if found.after is not None else "not complete", known))
     invocation.terminal.show(

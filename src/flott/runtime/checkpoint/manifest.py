@@ -145,7 +145,7 @@ def with_names(manifest: Manifest, rename: Callable[[str], str]) -> Manifest:
 
 
 @dataclass(frozen=True)
-class InputPlan:
+class EpochInput:
     """What an epoch reads, fixed before it runs: slices and what their enumerators expect, by source."""
 
     epoch: int
@@ -299,34 +299,34 @@ def _progress_in(raw: Json) -> TimeProgress:
     return TimeProgress(watermark, idle, active_at_ms, None if generator is None else base64.b64decode(generator))
 
 
-# --- input plan <-> JSON ---------------------------------------------------------------------------------------------
+# --- input of an epoch <-> JSON --------------------------------------------------------------------------------------
 
 
-def encode_input(plan: InputPlan) -> bytes:
-    """The bytes of a plan file."""
+def encode_input(fixed: EpochInput) -> bytes:
+    """Return the bytes of the file for the input of an epoch."""
     content = {
-        "epoch": plan.epoch,
-        "now-ms": plan.now_ms,
+        "epoch": fixed.epoch,
+        "now-ms": fixed.now_ms,
         "sources": {
             ident: {
                 "finished": slices.finished,
                 "backlog": slices.backlog,
                 "wake-at-ms": slices.wake_at_ms,
                 "waiting": slices.waiting,
-                "held": sorted(plan.held.get(ident, ())),
+                "held": sorted(fixed.held.get(ident, ())),
                 "slices": [[s.split, s.start, s.stop, s.records, s.ends_split, s.detail] for s in slices.slices],
             }
-            for ident, slices in plan.slices.items()
+            for ident, slices in fixed.slices.items()
         },
     }
     return _seal("plan", content)
 
 
-def decode_input(data: bytes, name: str) -> InputPlan:
-    """The plan in the bytes of a plan file."""
+def decode_input(data: bytes, name: str) -> EpochInput:
+    """Return the input of an epoch from the bytes of its file."""
     content = _unseal("plan", data, name)
     try:
-        return InputPlan(
+        return EpochInput(
             content["epoch"],
             content["now-ms"],
             {

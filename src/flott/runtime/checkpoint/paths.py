@@ -22,27 +22,27 @@ import re
 
 JOB = "job.json"
 LOCK = "lock"
-PLANS = "plans"
+INPUTS = "plans"
 STATE = "state"
 PINS = "pins"
 METADATA = "_metadata"
 CLAIM = "claim"
 
 _CHECKPOINT = re.compile(r"chk-(\d+)")
-_PLAN = re.compile(r"epoch-(\d+)\.json")
+_INPUT = re.compile(r"epoch-(\d+)\.json")
 _STATE_FILE = re.compile(r"[0-9a-f]{16}-\d+-(\d+)-.+")
 #: A carrier that tries several times adds to the name.
 _SAVEPOINT_FILE = re.compile(r"([0-9a-f]{32}-\d+\.(operator-)?state.*|\d+\.state)")
 
 
-def plan(epoch: int) -> str:
-    """The plan of an epoch."""
-    return f"{PLANS}/epoch-{epoch}.json"
+def epoch_input(epoch: int) -> str:
+    """Return the name of the file with the fixed input of an epoch."""
+    return f"{INPUTS}/epoch-{epoch}.json"
 
 
-def epoch_of_plan(name: str) -> int | None:
-    """The epoch of a file in the plans folder."""
-    match = _PLAN.fullmatch(name)
+def epoch_of_input(name: str) -> int | None:
+    """Return the epoch of a file in the folder of inputs."""
+    match = _INPUT.fullmatch(name)
     return int(match[1]) if match else None
 
 

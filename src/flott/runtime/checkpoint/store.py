@@ -1,4 +1,4 @@
-"""The job's directory: read and write plans and checkpoints, find the latest, lock it. Driver side.
+"""The job's directory: read and write fixed inputs and checkpoints, find the latest, lock it. Driver side.
 
 Without high availability one process has the directory, as long as it holds the lock. A JobManager that another may
 depose has a token (``leadership``): then there is a fence round the directory, and the storage lets only the leader
@@ -19,7 +19,7 @@ from typing import IO
 from flott.errors import ConfigurationError, FlottError, JobLockedError, StateError, StorageError
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import (
-    InputPlan,
+    EpochInput,
     Manifest,
     decode_input,
     decode_manifest,
@@ -35,7 +35,7 @@ from flott.runtime.storage import DRAFT, LocalStorage
 
 @dataclass
 class CheckpointStore:
-    """Durable plans and checkpoints of one job."""
+    """Durable fixed inputs and checkpoints of one job."""
 
     storage: LocalStorage
     token: int = 0  #: of the leader this process works for; 0: there is no other
@@ -117,26 +117,26 @@ class CheckpointStore:
                 for name in self.storage.list(folder):
                     if name.startswith(DRAFT):
                         self.storage.delete(f"{folder}/{name}")
-            for name in self.storage.list(paths.PLANS):
-                if paths.epoch_of_plan(name) is None:
-                    self.storage.delete(f"{paths.PLANS}/{name}")
+            for name in self.storage.list(paths.INPUTS):
+                if paths.epoch_of_input(name) is None:
+                    self.storage.delete(f"{paths.INPUTS}/{name}")
 
-    # --- plans -------------------------------------------------------------------------------------------------------
+    # --- fixed inputs ------------------------------------------------------------------------------------------------
 
-    def write_plan(self, plan: InputPlan) -> None:
+    def write_input(self, fixed: EpochInput) -> None:
         """Fix the input of an epoch, durably."""
-        self.storage.publish(paths.plan(plan.epoch), encode_input(plan))
+        self.storage.publish(paths.epoch_input(fixed.epoch), encode_input(fixed))
 
-    def read_plan(self, epoch: int) -> InputPlan | None:
-        """The plan of an epoch, if it was ever made."""
-        name = paths.plan(epoch)
+    def read_input(self, epoch: int) -> EpochInput | None:
+        """Return the input of an epoch, or None if it was never fixed."""
+        name = paths.epoch_input(epoch)
         if not self.storage.exists(name):
             return None
         return decode_input(self.storage.read(name), str(Path(self.storage.root, name)))
 
-    def forget_plan(self, epoch: int) -> None:
-        """The epoch is to be planned anew: nothing that was made of the plan is visible."""
-        self.storage.delete(paths.plan(epoch))
+    def forget_input(self, epoch: int) -> None:
+        """Delete the input of an epoch, so that it is chosen again. Nothing that was made of it is visible."""
+        self.storage.delete(paths.epoch_input(epoch))
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class CheckpointStore:
         for checkpoint_id in discard.checkpoints:
             self.storage.delete(paths.metadata(checkpoint_id))
             self.storage.delete_folder(paths.checkpoint(checkpoint_id))
-            self.storage.delete(paths.plan(checkpoint_id))
+            self.storage.delete(paths.epoch_input(checkpoint_id))
         for name in discard.files:
             self.storage.delete(name)
 
@@ -173,10 +173,10 @@ class CheckpointStore:
         """Names in the state folder."""
         return self.storage.list(paths.STATE)
 
-    def stale_plans(self, oldest_retained: int) -> Iterator[int]:
-        """Epochs before the oldest retained checkpoint that still have a plan."""
-        for name in self.storage.list(paths.PLANS):
-            epoch = paths.epoch_of_plan(name)
+    def stale_inputs(self, oldest_retained: int) -> Iterator[int]:
+        """Yield the epochs before the oldest retained checkpoint whose input is still there."""
+        for name in self.storage.list(paths.INPUTS):
+            epoch = paths.epoch_of_input(name)
             if epoch is not None and epoch < oldest_retained:
                 yield epoch
 
@@ -186,7 +186,7 @@ class CheckpointStore:
         With high availability it stays: the next leader may have better luck.
         """
         is_alone = self._lock is not None and self.fence is None
-        if is_alone and not any(self.storage.list(paths.PLANS)) and not self.completed():
+        if is_alone and not any(self.storage.list(paths.INPUTS)) and not self.completed():
             self.delete_everything()
         self.release()
 
@@ -209,7 +209,7 @@ class CheckpointStore:
         for name in [f"{paths.STATE}/{name}" for name in self.state_files()]:
             if name not in pinned:
                 self.storage.delete(name)
-        self.storage.delete_folder(paths.PLANS)
+        self.storage.delete_folder(paths.INPUTS)
         self.release()
 
 

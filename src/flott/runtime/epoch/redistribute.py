@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.errors import StateError
-from flott.graph.job_graph import ChainedOperator
+from flott.graph.job_graph import ChainedOperator, JobGraph
+from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.epoch.plan import SubtaskState
 from flott.runtime.epoch.report import OperatorReport
@@ -86,3 +88,48 @@ def _overlapping(snapshot: OperatorSnapshot, groups: range) -> Chain:
         if shared:
             chain += (file.restricted(shared) for file in subtask.chain or () if file.within(shared))
     return tuple(chain)
+
+
+def is_rescaled(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph) -> bool:
+    """Whether a checkpoint was made with another parallelism than the graph has."""
+    return any(
+        ident in operators and operators[ident].parallelism != operator.node.parallelism
+        for ident, operator in graph.operators.items()
+    )
+
+
+def starts_of(
+    before: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph, *, resuming: bool
+) -> dict[OperatorId, tuple[SubtaskState, ...]]:
+    """Where the subtasks of all operators begin. ``resuming``: from the checkpoint that the job was started from."""
+    starts = {
+        ident: redistribute(before.get(ident), operator, resuming=resuming)
+        for ident, operator in graph.operators.items()
+    }
+    if is_rescaled(before, graph):
+        return {ident: level(before.get(ident), states) for ident, states in starts.items()}
+    return starts
+
+
+def level(snapshot: OperatorSnapshot | None, states: tuple[SubtaskState, ...]) -> tuple[SubtaskState, ...]:
+    """All subtasks of an operator begin where the slowest stood: any of them may get what would have come to that one.
+
+    Needed for operators whose own parallelism stays, too: records may now reach another of their subtasks, and one that
+    is ahead would call them late. The same holds for watermark generators in the middle of a stream.
+    """
+    if snapshot is None or not snapshot.subtasks:
+        return states
+    watermark = min(subtask.watermark for subtask in snapshot.subtasks)
+    progress = _slowest([subtask.progress for subtask in snapshot.subtasks if subtask.progress is not None])
+    return tuple(replace(state, watermark=watermark, progress=progress) for state in states)
+
+
+def _slowest(found: list[TimeProgress]) -> TimeProgress:
+    """The one that was waited for; if all were idle, the one that got furthest."""
+    active = [progress for progress in found if not progress.idle]
+    if active:
+        chosen = min(active, key=lambda progress: progress.watermark)
+    else:
+        chosen = max(found, key=lambda progress: progress.watermark, default=TimeProgress(MIN_WATERMARK))
+    seen = [progress.active_at_ms for progress in found if progress.active_at_ms is not None]
+    return replace(chosen, active_at_ms=max(seen, default=None))

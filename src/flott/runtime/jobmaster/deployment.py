@@ -29,11 +29,12 @@ Answer = CompletableFuture[None]
 
 
 class Deployment:
-    """The graph of one run of a job, in its present shape."""
+    """The graph of one run of a job, in its present shape. ``graph`` is the chained ``program``."""
 
     def __init__(
         self,
         program: StreamGraph,
+        graph: JobGraph,
         runner: EpochRunner,
         *,
         run_id: str,
@@ -52,10 +53,9 @@ class Deployment:
         self._waiting: list[Answer] = []  #: for the end of the epoch that runs
         self._running: list[Answer] = []  #: for the end of the first epoch of the present shape
         self._ended: FlottError | None = None
-        self.program, self.graph, self.topology = self._install(program)
+        self.program, self.graph, self.topology = self._install(program, graph)
 
-    def _install(self, program: StreamGraph) -> tuple[StreamGraph, JobGraph, Topology]:
-        graph = chain(program)
+    def _install(self, program: StreamGraph, graph: JobGraph) -> tuple[StreamGraph, JobGraph, Topology]:
         image_id = self._run_id if self._shapes == 0 else f"{self._run_id}-{self._shapes}"
         image = make_image(graph, image_id, self._job_id, self._storage, self._settings)
         self.runner.install(image)
@@ -100,7 +100,7 @@ class Deployment:
         changed = changes(self.program, wanted)
         if changed:
             try:
-                self.program, self.graph, self.topology = self._install(wanted)
+                self.program, self.graph, self.topology = self._install(wanted, chain(wanted))
             except FlottError as error:
                 log.warning("The parallelism of the job could not be changed: %s", error)
                 with self._lock:  # later requests built on this one

@@ -9,7 +9,7 @@ from flott.errors import FlottError, StateMigrationError, StorageError, UserCode
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SinkSpec
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.epoch.failure import Blame, FailureCard
 from flott.runtime.epoch.report import EpochResult, OperatorReport, SubtaskReport
 from flott.runtime.epoch.topology import Topology
@@ -62,7 +62,7 @@ def failure_of(error: BaseException, graph: JobGraph) -> JobFailure:
 
 def statistics_of(
     graph: JobGraph,
-    plan: InputPlan,
+    fixed: EpochInput,
     result: EpochResult,
     manifest: Manifest,
     attempt: int,
@@ -85,14 +85,14 @@ def statistics_of(
     sinks = {ident for ident, operator in graph.operators.items() if isinstance(operator.node.spec, SinkSpec)}
     plan_ms, run_ms, complete_ms, commit_ms = (seconds * 1000 for seconds in phase_seconds)
     return EpochStatistics(
-        epoch=plan.epoch,
+        epoch=fixed.epoch,
         attempt=attempt,
         parallelism=max(vertex.parallelism for vertex in graph.vertices),
         records_in=sum(split.records for _, outcome in outcomes for split in outcome.splits.values()),
         records_out=sum(traffic[ident][0] for ident in sinks if ident in traffic),
         watermark=min(outcome.watermark for ident, outcome in outcomes if ident in sinks),
         completed_at_ms=manifest.completed_at_ms,
-        backlog=any(slices.backlog for slices in plan.slices.values()),
+        backlog=any(slices.backlog for slices in fixed.slices.values()),
         state_bytes=manifest.state_bytes,
         state_entries=sum(outcome.state_entries for _, outcome in outcomes),
         plan_ms=plan_ms,

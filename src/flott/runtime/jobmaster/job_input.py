@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from flott.datastream.connectors.base import Pending, SlicePlan
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest, SourceSnapshot
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest, SourceSnapshot
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.jobmaster.alignment import align
 from flott.runtime.jobmaster.sources import SourceCoordinator
@@ -44,27 +44,29 @@ class JobInput:
         for vertex in graph.sources:
             self._sources[vertex.head.id].rescale(vertex.head)
 
-    # --- plan --------------------------------------------------------------------------------------------------------
+    # --- the input of the next epoch ---------------------------------------------------------------------------------
 
-    def fits(self, plan: InputPlan) -> bool:
-        """Whether a plan is one for these sources. Otherwise the program has changed, and the plan is void: nothing
-        that was made of it has ever been visible."""
-        return plan.slices.keys() == self._sources.keys()
+    def fits(self, fixed: EpochInput) -> bool:
+        """Return whether a fixed input is one of these sources. Otherwise the program has changed and the input is
+        void: nothing that was made of it has ever been visible."""
+        return fixed.slices.keys() == self._sources.keys()
 
-    def plan(self, budget: int, now_ms: int) -> Slices:
-        """What an epoch of so many records reads."""
+    def choose_slices(self, budget: int, now_ms: int) -> Slices:
+        """Return what an epoch of at most this many records reads."""
         running = [source for source in self._sources.values() if not source.finished]
         share = max(1, budget // max(len(running), 1))
         facts = {i: fact for i, source in self._sources.items() if (fact := source.aligned(now_ms)) is not None}
         alignments = align(facts)
-        return {ident: source.plan(share, now_ms, alignments.get(ident)) for ident, source in self._sources.items()}
+        return {
+            ident: source.choose_slices(share, now_ms, alignments.get(ident)) for ident, source in self._sources.items()
+        }
 
-    def plan_everything(self, now_ms: int) -> Slices:
-        """All there is, in one epoch."""
-        return {ident: source.plan_everything(now_ms) for ident, source in self._sources.items()}
+    def choose_everything(self, now_ms: int) -> Slices:
+        """Return all there is, for the one epoch of a batch job."""
+        return {ident: source.choose_everything(now_ms) for ident, source in self._sources.items()}
 
-    def plan_the_end(self) -> Slices:
-        """Nothing more, for ever."""
+    def choose_end(self) -> Slices:
+        """Return the input of a drain: nothing, and every source ends."""
         return dict.fromkeys(self._sources, SlicePlan(finished=True))
 
     def held(self) -> dict[OperatorId, frozenset[str]]:
@@ -87,26 +89,26 @@ class JobInput:
         """Times at which a silent split counts as idle, which is news."""
         return [at for source in self._sources.values() if (at := source.idle_deadline_ms()) is not None]
 
-    def could_give_more(self, plan: InputPlan) -> bool:
+    def could_give_more(self, fixed: EpochInput) -> bool:
         """Whether more was there than was read. What alignment keeps from being read says nothing about that."""
         return any(
-            part.backlog and self._sources[ident].alignment.advance_ms is None for ident, part in plan.slices.items()
+            part.backlog and self._sources[ident].alignment.advance_ms is None for ident, part in fixed.slices.items()
         )
 
     # --- an epoch ----------------------------------------------------------------------------------------------------
 
-    def assign(self, plan: InputPlan) -> dict[OperatorId, tuple[SourceAssignment, ...]]:
+    def assign(self, fixed: EpochInput) -> dict[OperatorId, tuple[SourceAssignment, ...]]:
         """Which subtask reads which slices."""
         return {
-            ident: self._sources[ident].assign(slices, plan.now_ms, plan.held.get(ident, frozenset()))
-            for ident, slices in plan.slices.items()
+            ident: self._sources[ident].assign(slices, fixed.now_ms, fixed.held.get(ident, frozenset()))
+            for ident, slices in fixed.slices.items()
         }
 
-    def complete(self, plan: InputPlan, result: EpochResult) -> None:
+    def complete(self, fixed: EpochInput, result: EpochResult) -> None:
         """The epoch has read its slices."""
         for ident, coordinator in self._sources.items():
             reports = {split: r for _, outcome in result.of_operator(ident) for split, r in outcome.splits.items()}
-            coordinator.complete(plan.slices[ident], reports, plan.now_ms, plan.held.get(ident, frozenset()))
+            coordinator.complete(fixed.slices[ident], reports, fixed.now_ms, fixed.held.get(ident, frozenset()))
 
     def snapshot(self) -> dict[OperatorId, SourceSnapshot]:
         """All sources as they are now."""

@@ -36,12 +36,12 @@ from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.metrics.metricbase import combine
 from flott.runtime.checkpoint import paths
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest, OperatorSnapshot
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest, OperatorSnapshot
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.accumulators import add_up, values_of
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
-from flott.runtime.epoch.redistribute import snapshot_of
+from flott.runtime.epoch.redistribute import snapshot_of, starts_of
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import EpochRunner
 from flott.runtime.jobmaster import ledger
@@ -54,7 +54,7 @@ from flott.runtime.jobmaster.deployment import Deployment
 from flott.runtime.jobmaster.epoch_outcome import failure_of, raise_failures, statistics_of
 from flott.runtime.jobmaster.job_input import JobInput, Slices
 from flott.runtime.jobmaster.listener import JobListener, RestoredFrom, SavepointNews
-from flott.runtime.jobmaster.rescaling import RescaleRequest, starts_of
+from flott.runtime.jobmaster.rescaling import RescaleRequest
 from flott.runtime.jobmaster.restart import GiveUp, RestartStrategy, strategy_of
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.savepoints import Demand, SavepointCoordinator, SavepointRequest
@@ -120,7 +120,7 @@ class JobMaster:
         self._input = JobInput(self._poll_ms)
         self._latest: Manifest | None = None
         self._resumed_from: Manifest | None = None  #: what the job was started from
-        self._pending: InputPlan | None = None  #: the plan of the next epoch, once it is fixed
+        self._pending: EpochInput | None = None  #: the plan of the next epoch, once it is fixed
         self._attempt = 0
         self._failures_ms: list[int] = []
         self._told: BaseException | None = None  #: the failure that listeners have heard of
@@ -236,7 +236,7 @@ class JobMaster:
         self._commits.discard_failed(self._latest)
         self.retained.subsume()
         self.retained.sweep(self._next_epoch - 1)
-        plan = self.store.read_plan(self._next_epoch)
+        plan = self.store.read_input(self._next_epoch)
         self._pending = plan if plan is not None and self._input.fits(plan) else None
         if self._pending is not None and self.graph.batch and not self._pending.finished:
             self._pending = None  # made when the program ran in STREAMING mode
@@ -340,7 +340,7 @@ class JobMaster:
             if self._latest is not None:
                 self._compaction.hold_up(self._latest.operators)
             self._reshape()
-            plan = self._plan(demand)
+            plan = self._next_input(demand)
             if plan is not None:
                 self._run_epoch(plan)
         except EpochFailure as error:
@@ -354,7 +354,7 @@ class JobMaster:
         if isinstance(error, EpochTimeoutError):
             self._budget = max(1, self._budget // 2)
             with suppress(StorageError):  # then it is tried once more as it is
-                self.store.forget_plan(self._next_epoch)
+                self.store.forget_input(self._next_epoch)
         while isinstance(error, EpochFailure) and self._policy.tolerates(error, self._failed_checkpoints):
             self._failed_checkpoints += 1
             self._attempt += 1
@@ -413,33 +413,33 @@ class JobMaster:
 
     # --- plan --------------------------------------------------------------------------------------------------------
 
-    def _plan(self, demand: Demand | None) -> InputPlan | None:
+    def _next_input(self, demand: Demand | None) -> EpochInput | None:
         if demand is Demand.DRAIN:
             # It reads nothing, so there is nothing to fix: after a crash in the middle nobody has asked for a drain.
-            return InputPlan(self._next_epoch, self.clock.now_ms(), self._input.plan_the_end())
+            return EpochInput(self._next_epoch, self.clock.now_ms(), self._input.choose_end())
         if self._pending is not None:
             return self._pending
-        return self._plan_everything() if self.graph.batch else self._plan_input(demand is Demand.EPOCH)
+        return self._fix_everything() if self.graph.batch else self._fix_input(demand is Demand.EPOCH)
 
-    def _plan_input(self, demanded: bool) -> InputPlan | None:
+    def _fix_input(self, demanded: bool) -> EpochInput | None:
         """Fix the next epoch's input durably, or wait a little and return None if there is nothing to do yet."""
         now = self.clock.now_ms()
         if not demanded and (early_ms := self._policy.not_before_ms(self._last_start_ms, self._last_end_ms) - now) > 0:
             self._idle(early_ms)
             return None
-        slices = self._input.plan(self._budget, now)
+        slices = self._input.choose_slices(self._budget, now)
         if not (demanded or self._has_work(slices, now)):
             self._idle(max(1, self._wake_at(slices, now) - now))
             return None
-        return self._fix(InputPlan(self._next_epoch, now, slices, self._input.held()))
+        return self._fix(EpochInput(self._next_epoch, now, slices, self._input.held()))
 
-    def _plan_everything(self) -> InputPlan:
+    def _fix_everything(self) -> EpochInput:
         """Fix the one epoch of a batch job: it reads all there is."""
         now = self.clock.now_ms()
-        return self._fix(InputPlan(self._next_epoch, now, self._input.plan_everything(now)))
+        return self._fix(EpochInput(self._next_epoch, now, self._input.choose_everything(now)))
 
-    def _fix(self, plan: InputPlan) -> InputPlan:
-        self.store.write_plan(plan)
+    def _fix(self, plan: EpochInput) -> EpochInput:
+        self.store.write_input(plan)
         self._pending = plan
         return plan
 
@@ -465,11 +465,11 @@ class JobMaster:
 
     # --- run, acknowledge, complete, commit --------------------------------------------------------------------------
 
-    def _run_epoch(self, plan: InputPlan) -> None:
+    def _run_epoch(self, plan: EpochInput) -> None:
         self._last_start_ms = self.clock.now_ms()
         started = self.clock.monotonic()
         self.on_step("planned", plan.epoch)
-        epoch_plan = self._epoch_plan(plan)
+        epoch_plan = self._plan_epoch(plan)
         planned = self.clock.monotonic()
         for listener in self.listeners:
             listener.on_start(plan.epoch, self.runner.progress)
@@ -527,7 +527,7 @@ class JobMaster:
     def _run_in_time(self, plan: EpochPlan) -> EpochResult:
         return self.runner.run(plan) if self.graph.batch else self._watchdog.limit(lambda: self.runner.run(plan))
 
-    def _epoch_plan(self, plan: InputPlan) -> EpochPlan:
+    def _plan_epoch(self, plan: EpochInput) -> EpochPlan:
         return EpochPlan(
             run_id=self.run_id,
             epoch=plan.epoch,
@@ -544,7 +544,7 @@ class JobMaster:
         before = self._latest.operators if self._latest is not None else {}
         return starts_of(before, self.graph, resuming=self._latest is self._resumed_from)
 
-    def _acknowledge(self, plan: InputPlan, result: EpochResult, final: bool) -> Manifest:
+    def _acknowledge(self, plan: EpochInput, result: EpochResult, final: bool) -> Manifest:
         """What the reports amount to: the next checkpoint."""
         self._input.complete(plan, result)
         operators: dict[OperatorId, OperatorSnapshot] = {}

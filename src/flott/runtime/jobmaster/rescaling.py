@@ -1,4 +1,4 @@
-"""Another parallelism for a job that runs: which graph it becomes, and where its subtasks begin. Pure. Driver side.
+"""Change the parallelism of a running job: its new graph, and which subtask reads which split. Pure. Driver side.
 
 The parallelism of the job is that of all operators that do not have one of their own, exactly as if the program had
 been started with it. An operator has one of its own if the program set it (``set_parallelism``), if its source prefers
@@ -11,17 +11,11 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream._step_settings import check_parallelism
 from flott.errors import ProgramError
 from flott.graph.connection import with_parallelism
-from flott.graph.job_graph import JobGraph
-from flott.graph.operator_ids import OperatorId, operator_ids
+from flott.graph.operator_ids import operator_ids
 from flott.graph.stream_graph import StreamGraph, StreamNode
-from flott.runtime.checkpoint.manifest import OperatorSnapshot
-from flott.runtime.epoch.plan import SubtaskState
-from flott.runtime.epoch.redistribute import redistribute
-from flott.runtime.operators.watermarks import TimeProgress
 
 
 @dataclass(frozen=True)
@@ -131,54 +125,6 @@ def changes(before: StreamGraph, after: StreamGraph) -> tuple[ParallelismChange,
         for old, new in zip(before.nodes, after.nodes, strict=True)
         if old.parallelism != new.parallelism
     )
-
-
-# --- where subtasks begin --------------------------------------------------------------------------------------------
-
-
-def is_rescaled(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph) -> bool:
-    """Whether a checkpoint was made with another parallelism than the graph has."""
-    return any(
-        ident in operators and operators[ident].parallelism != operator.node.parallelism
-        for ident, operator in graph.operators.items()
-    )
-
-
-def starts_of(
-    before: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph, *, resuming: bool
-) -> dict[OperatorId, tuple[SubtaskState, ...]]:
-    """Where the subtasks of all operators begin. ``resuming``: from the checkpoint that the job was started from."""
-    starts = {
-        ident: redistribute(before.get(ident), operator, resuming=resuming)
-        for ident, operator in graph.operators.items()
-    }
-    if is_rescaled(before, graph):
-        return {ident: level(before.get(ident), states) for ident, states in starts.items()}
-    return starts
-
-
-def level(snapshot: OperatorSnapshot | None, states: tuple[SubtaskState, ...]) -> tuple[SubtaskState, ...]:
-    """All subtasks of an operator begin where the slowest stood: any of them may get what would have come to that one.
-
-    Needed for operators whose own parallelism stays, too: records may now reach another of their subtasks, and one that
-    is ahead would call them late. The same holds for watermark generators in the middle of a stream.
-    """
-    if snapshot is None or not snapshot.subtasks:
-        return states
-    watermark = min(subtask.watermark for subtask in snapshot.subtasks)
-    progress = _slowest([subtask.progress for subtask in snapshot.subtasks if subtask.progress is not None])
-    return tuple(replace(state, watermark=watermark, progress=progress) for state in states)
-
-
-def _slowest(found: list[TimeProgress]) -> TimeProgress:
-    """The one that was waited for; if all were idle, the one that got furthest."""
-    active = [progress for progress in found if not progress.idle]
-    if active:
-        chosen = min(active, key=lambda progress: progress.watermark)
-    else:
-        chosen = max(found, key=lambda progress: progress.watermark, default=TimeProgress(MIN_WATERMARK))
-    seen = [progress.active_at_ms for progress in found if progress.active_at_ms is not None]
-    return replace(chosen, active_at_ms=max(seen, default=None))
 
 
 def deal_splits(readers: Mapping[str, int], parallelism: int) -> dict[str, int]:

@@ -139,7 +139,7 @@ class RetainedCheckpoints:
             # Files of the next epoch stem from a failed attempt at it.
             self.delete(orphans(self._store.state_files(), self._is_in_use, completed_epoch + 1))
             oldest = self.completed[0].checkpoint_id if self.completed else completed_epoch + 1
-            self._store.discard(Discard(checkpoints=tuple(self._store.stale_plans(oldest))))
+            self._store.discard(Discard(checkpoints=tuple(self._store.stale_inputs(oldest))))
         except (StorageError, CorruptStateError) as error:
             log.warning("Old files could not be deleted yet: %s", error)
 

@@ -86,7 +86,7 @@ class SourceCoordinator:
         standing = self._standing(SlicePlan(), now_ms, self.held)
         return AlignedSource(group, drift, {name: SplitTime(p.watermark, p.idle) for name, p in standing.items()})
 
-    def plan(self, max_records: int, now_ms: int, alignment: Alignment | None = None) -> SlicePlan:
+    def choose_slices(self, max_records: int, now_ms: int, alignment: Alignment | None = None) -> SlicePlan:
         """What the next epoch may read. One whose splits are all paused is not asked: it would only open others."""
         self.alignment = alignment or Alignment()
         self.held |= self.alignment.paused
@@ -100,7 +100,7 @@ class SourceCoordinator:
         self.backlog = plan.backlog
         return plan
 
-    def plan_everything(self, now_ms: int) -> SlicePlan:
+    def choose_everything(self, now_ms: int) -> SlicePlan:
         """All that is left, for the one epoch of a batch job. Refuses a source that keeps something for later."""
         if self.finished:
             return SlicePlan(finished=True)

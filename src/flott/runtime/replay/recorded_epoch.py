@@ -12,7 +12,7 @@ from zlib import crc32
 from flott.errors import StateError, StorageError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.replay.overlay import OverlayStorage
 from flott.runtime.storage import LocalStorage
@@ -26,7 +26,7 @@ class RecordedEpoch:
 
     directory: str  #: of the job
     job_id: str
-    plan: InputPlan
+    input: EpochInput
     before: Manifest | None  #: None: it was the job's first, and began with nothing
     after: Manifest | None  #: None: it never completed
     resumed: bool  #: whether the job was started from ``before``
@@ -35,7 +35,7 @@ class RecordedEpoch:
     @property
     def epoch(self) -> int:
         """Its number."""
-        return self.plan.epoch
+        return self.input.epoch
 
     @property
     def seed(self) -> int:
@@ -65,7 +65,7 @@ def replayable(directory: str) -> list[int]:
     """The epochs that can be replayed, ascending; the last one may have failed."""
     store = _store(directory)
     complete = set(store.checkpoint_ids())
-    planned = {epoch for name in store.storage.list(paths.PLANS) if (epoch := paths.epoch_of_plan(name)) is not None}
+    planned = {epoch for name in store.storage.list(paths.INPUTS) if (epoch := paths.epoch_of_input(name)) is not None}
     return sorted(epoch for epoch in planned if epoch - 1 in complete or epoch == 1)
 
 
@@ -73,9 +73,9 @@ def read_epoch(directory: str, epoch: int) -> RecordedEpoch:
     """What is known of an epoch; if that is not enough to replay it, the error says what there is."""
     store = _store(directory)
     complete = store.checkpoint_ids()
-    plan = store.read_plan(epoch)
-    if plan is None or (epoch > 1 and epoch - 1 not in complete):
-        raise StateError(_refusal(store, epoch, plan is not None))
+    fixed = store.read_input(epoch)
+    if fixed is None or (epoch > 1 and epoch - 1 not in complete):
+        raise StateError(_refusal(store, epoch, fixed is not None))
     try:
         before = store.read(epoch - 1) if epoch - 1 in complete else None
         after = store.read(epoch) if epoch in complete else None
@@ -83,9 +83,9 @@ def read_epoch(directory: str, epoch: int) -> RecordedEpoch:
         raise StateError(
             f"The job in {directory} deleted a checkpoint that epoch {epoch} needs while it was being read. {_MORE}."
         ) from error
-    began_here = store.read_plan(epoch - 1) is not None
+    began_here = store.read_input(epoch - 1) is not None
     resumed = _attempt_of(before)[0] != _attempt_of(after)[0] if after is not None else not began_here
-    return RecordedEpoch(store.storage.root, Path(store.storage.root).name, plan, before, after, resumed)
+    return RecordedEpoch(store.storage.root, Path(store.storage.root).name, fixed, before, after, resumed)
 
 
 @contextmanager
@@ -120,12 +120,12 @@ def _attempt_of(manifest: Manifest | None) -> tuple[str | None, int]:
     return run, int(attempt) if attempt.isdecimal() else 0
 
 
-def _refusal(store: CheckpointStore, epoch: int, has_plan: bool) -> str:
+def _refusal(store: CheckpointStore, epoch: int, has_input: bool) -> str:
     complete = store.checkpoint_ids()
     latest = complete[-1] if complete else 0
-    if epoch > latest + 1 or (epoch == latest + 1 and not has_plan):
+    if epoch > latest + 1 or (epoch == latest + 1 and not has_input):
         found = f"The job has not come to epoch {epoch}: the last one that completed is {latest or 'none'}."
-    elif epoch in complete and not has_plan:
+    elif epoch in complete and not has_input:
         found = (
             f"Epoch {epoch} has no plan: the job was started from it, or it was the end of a drain, and read nothing."
         )

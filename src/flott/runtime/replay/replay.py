@@ -25,10 +25,9 @@ from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.image import make_image
 from flott.runtime.epoch.local_runner import LocalRunner
 from flott.runtime.epoch.plan import EpochPlan
-from flott.runtime.epoch.redistribute import snapshot_of
+from flott.runtime.epoch.redistribute import snapshot_of, starts_of
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.jobmaster.job_input import JobInput
-from flott.runtime.jobmaster.rescaling import starts_of
 from flott.runtime.jobmaster.restored_state import restorable
 from flott.runtime.jobmaster.wakeups import clock_driven, next_wakeup
 from flott.runtime.operators.operator import Operator
@@ -111,13 +110,13 @@ class _ReplayRun:
         observer = Observer(watch, approach)
         runner = LocalRunner(ObservedTasks(observer))
         try:
-            if not source.fits(self._recorded.plan):
+            if not source.fits(self._recorded.input):
                 raise ProgramError(self._misfit())
             settings = task_settings(self._configuration)
             settings = replace(settings, backend=replace(settings.backend, local_dir=self._folder))
             image = make_image(self._graph, self._run_id, self._recorded.job_id, self._storage, settings)
             runner.install(image)
-            result = runner.run(self._plan(source))
+            result = runner.run(self._plan_epoch(source))
             failed = bool(result.failures) or bool(result.missing(self._graph))
             manifest = None if failed else self._acknowledge(source, result)
         finally:
@@ -125,29 +124,29 @@ class _ReplayRun:
             source.close()
         return Replayed(self._graph, result, observer.traffic, manifest, self._storage, writing, observer.failure)
 
-    def _plan(self, source: JobInput) -> EpochPlan:
+    def _plan_epoch(self, source: JobInput) -> EpochPlan:
         recorded = self._recorded
         before = self._before.operators if self._before is not None else {}
         return EpochPlan(
             run_id=self._run_id,
             epoch=recorded.epoch,
             attempt=recorded.attempt,
-            now_ms=recorded.plan.now_ms,
+            now_ms=recorded.input.now_ms,
             seed=recorded.seed,
-            sources=source.assign(recorded.plan),
+            sources=source.assign(recorded.input),
             states=starts_of(before, self._graph, resuming=recorded.resumed),
-            final=recorded.plan.finished,
+            final=recorded.input.finished,
         )
 
     def _acknowledge(self, source: JobInput, result: EpochResult) -> Manifest:
         recorded, before = self._recorded, self._before
-        source.complete(recorded.plan, result)
+        source.complete(recorded.input, result)
         outcomes = {ident: [outcome for _, outcome in result.of_operator(ident)] for ident in self._graph.operators}
         return Manifest(
             job_id=recorded.job_id,
             job_name=self._graph.name,
             checkpoint_id=recorded.epoch,
-            completed_at_ms=recorded.plan.now_ms,
+            completed_at_ms=recorded.input.now_ms,
             seed=recorded.seed,
             operators={
                 ident: snapshot_of(operator, outcomes[ident]) for ident, operator in self._graph.operators.items()
@@ -159,8 +158,8 @@ class _ReplayRun:
                 if (found := [committable for outcome in reports for committable in outcome.committables])
             },
             attempts=tuple(sorted({report.attempt_id for report in result.reports})),
-            wakeup_ms=next_wakeup(result, clock_driven(self._graph), recorded.plan.now_ms),
-            final=recorded.plan.finished,
+            wakeup_ms=next_wakeup(result, clock_driven(self._graph), recorded.input.now_ms),
+            final=recorded.input.finished,
             accumulators=add_up(
                 before.accumulators if before is not None else None,
                 [outcome.accumulators for reports in outcomes.values() for outcome in reports if outcome.accumulators],
@@ -168,7 +167,7 @@ class _ReplayRun:
         )
 
     def _misfit(self) -> str:
-        planned = sorted(self._recorded.plan.slices)
+        planned = sorted(self._recorded.input.slices)
         known = self._recorded.before or self._recorded.after
         names = [known.operators[i].name if known is not None and i in known.operators else i for i in planned]
         sources = [vertex.head.node.name for vertex in self._graph.sources]

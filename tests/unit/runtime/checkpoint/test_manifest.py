@@ -14,7 +14,7 @@ from flott.datastream.connectors.base import Slice, SlicePlan
 from flott.errors import CorruptStateError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import (
-    InputPlan,
+    EpochInput,
     Manifest,
     OperatorSnapshot,
     SavepointMark,
@@ -77,10 +77,10 @@ _held = st.frozensets(_text, min_size=1, max_size=2)
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> InputPlan:
+def plans(draw: st.DrawFn) -> EpochInput:
     slices = draw(st.dictionaries(_ids, _slice_plans, max_size=2))
     held = {ident: draw(_held) for ident in slices if draw(st.booleans())}
-    return InputPlan(draw(st.integers(1)), draw(_times), slices, held)
+    return EpochInput(draw(st.integers(1)), draw(_times), slices, held)
 
 
 EXAMPLE = Manifest(
@@ -96,7 +96,7 @@ EXAMPLE = Manifest(
     committables={OperatorId("ef" * 16): [{"file": "x"}]},
     attempts=("a1",), wakeup_ms=9,
 )  # fmt: skip
-EXAMPLE_PLAN = InputPlan(
+EXAMPLE_PLAN = EpochInput(
     3, 99, {OperatorId("ab" * 16): SlicePlan((Slice("s", 0, 5, 5, True, {"p": 1}),), False, True, 7)}
 )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flott.errors import ConfigurationError, CorruptStateError, JobLockedError, StateError, StorageError
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.checkpoint.retention import Discard
 from flott.runtime.checkpoint.store import CheckpointStore, latest_job, open_checkpoint
 from flott.runtime.storage import LocalStorage
@@ -88,7 +88,7 @@ def test_a_claim_that_fails_half_way_lets_go(tmp_path, monkeypatch):
 def test_a_claim_clears_away_what_a_crash_left_half_written(tmp_path):
     store = store_at(tmp_path)
     store.claim("job")
-    store.write_plan(InputPlan(1, 0, {}))
+    store.write_input(EpochInput(1, 0, {}))
     store.publish(manifest(1))
     store.release()
     (tmp_path / "pins").mkdir()
@@ -109,39 +109,39 @@ def test_a_claim_clears_away_what_a_crash_left_half_written(tmp_path):
 def test_plans_and_checkpoints_are_found_again_in_order(tmp_path):
     store = store_at(tmp_path)
     assert store.completed() == []
-    assert store.read_plan(1) is None
+    assert store.read_input(1) is None
     for number in (9, 10, 2):
-        store.write_plan(InputPlan(number, 5, {}))
+        store.write_input(EpochInput(number, 5, {}))
         store.publish(manifest(number))
     (tmp_path / "chk-11").mkdir()  # not complete
     (tmp_path / "chk-x").mkdir()
     assert [done.checkpoint_id for done in store.completed()] == [2, 9, 10]
-    assert store.read_plan(9) == InputPlan(9, 5, {})
-    assert list(store.stale_plans(10)) == [2, 9]
+    assert store.read_input(9) == EpochInput(9, 5, {})
+    assert list(store.stale_inputs(10)) == [2, 9]
 
 
 def test_a_damaged_file_is_named_in_full(tmp_path):
     store = store_at(tmp_path)
     store.publish(manifest(1))
-    store.write_plan(InputPlan(1, 0, {}))
+    store.write_input(EpochInput(1, 0, {}))
     (tmp_path / "chk-1" / "_metadata").write_text("{")
     (tmp_path / "plans" / "epoch-1.json").write_text("{")
     with pytest.raises(CorruptStateError, match=f"{tmp_path}/chk-1/_metadata"):
         store.completed()
     with pytest.raises(CorruptStateError, match=f"{tmp_path}/plans/epoch-1.json"):
-        store.read_plan(1)
+        store.read_input(1)
 
 
 def test_a_discarded_checkpoint_is_gone_with_its_plan_and_files(tmp_path):
     store = store_at(tmp_path)
     for number in (1, 2):
-        store.write_plan(InputPlan(number, 0, {}))
+        store.write_input(EpochInput(number, 0, {}))
         store.publish(manifest(number))
         store.storage.write(f"state/f{number}", b"")
     store.discard(Discard((1, 7), ("state/f1", "state/never")))
     assert [done.checkpoint_id for done in store.completed()] == [2]
     assert list(store.state_files()) == ["f2"]
-    assert store.read_plan(1) is None
+    assert store.read_input(1) is None
     assert not (tmp_path / "chk-1").exists()
 
 
@@ -175,7 +175,7 @@ def make_job(path: Path, name: str, age: int, checkpoint: bool = True, plan: boo
         store.publish(manifest(1, name))
         os.utime(path / "chk-1" / "_metadata", (now - age, now - age))
     if plan:
-        store.write_plan(InputPlan(2, 0, {}))
+        store.write_input(EpochInput(2, 0, {}))
         os.utime(path / "plans" / "epoch-2.json", (now - age, now - age))
 
 

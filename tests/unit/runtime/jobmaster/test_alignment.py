@@ -307,11 +307,11 @@ def test_no_epoch_runs_because_a_paused_split_is_silent(tmp_path: Path) -> None:
 def test_a_source_all_of_whose_splits_are_paused_is_not_asked_to_open_others() -> None:
     coordinator = coordinator_of(ScriptedSource({"a": [1] * 9, "b": [1] * 9}), ALIGNED)
     coordinator.open(None)
-    plan = coordinator.plan(1, 0)
+    plan = coordinator.choose_slices(1, 0)
     coordinator.complete(plan, {part.split: report(1, 50, 0) for part in plan.slices}, 0)
     every = frozenset(part.split for part in plan.slices)
-    assert coordinator.plan(9, 0, Alignment(paused=every, readable=0)) == SlicePlan(backlog=True)
-    assert coordinator.plan(9, 0, Alignment(readable=len(every))).slices
+    assert coordinator.choose_slices(9, 0, Alignment(paused=every, readable=0)) == SlicePlan(backlog=True)
+    assert coordinator.choose_slices(9, 0, Alignment(readable=len(every))).slices
 
 
 def test_every_kind_of_source_can_be_aligned(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from flott.common.watermark_strategy import MAX_WATERMARK
 from flott.errors import StorageError, UserCodeError
 from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.epoch.failure import Blame, FailureCard
 from flott.runtime.epoch.report import EpochResult, OperatorReport, SubtaskReport
 from flott.runtime.epoch.topology import lay_out
@@ -40,7 +40,7 @@ def _result(started_ms: int) -> EpochResult:
 @given(st.integers(-(10**6), 10**6), st.floats(0, 100))
 def test_the_wait_for_the_first_task_is_a_part_of_the_run_whatever_the_clocks_say(skew_ms: int, run_s: float) -> None:
     statistics = statistics_of(
-        GRAPH, InputPlan(1, 0, {}), _result(1_000_000 + skew_ms), Manifest("j", "n", 1, 5, 0), 0,
+        GRAPH, EpochInput(1, 0, {}), _result(1_000_000 + skew_ms), Manifest("j", "n", 1, 5, 0), 0,
         [0.001, run_s, 0.002, 0.003], handed_over_ms=1_000_000,
     )  # fmt: skip
     assert 0 <= statistics.schedule_ms <= statistics.run_ms

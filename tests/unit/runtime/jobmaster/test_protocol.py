@@ -96,8 +96,8 @@ def tidy(folder: Path, retained: int = 1) -> list[str]:
     completed = store.completed()
     kept = {name for manifest in completed for name in manifest.files}
     kept |= {f"chk-{manifest.checkpoint_id}/_metadata" for manifest in completed}
-    kept |= {paths.plan(manifest.checkpoint_id) for manifest in completed}
-    kept |= {paths.plan(completed[-1].checkpoint_id + 1), paths.JOB, paths.LOCK}
+    kept |= {paths.epoch_input(manifest.checkpoint_id) for manifest in completed}
+    kept |= {paths.epoch_input(completed[-1].checkpoint_id + 1), paths.JOB, paths.LOCK}
     assert len(completed) <= retained
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     return sorted(found - kept)

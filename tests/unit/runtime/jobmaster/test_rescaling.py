@@ -18,13 +18,13 @@ from flott.graph.stream_graph import StreamGraph
 from flott.graph.transformations import Operation, Program
 from flott.runtime.checkpoint.manifest import OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.epoch.plan import SubtaskState
+from flott.runtime.epoch.redistribute import level
 from flott.runtime.jobmaster.rescaling import (
     ParallelismChange,
     RescaleRequest,
     changes,
     deal_splits,
     find_operator,
-    level,
     parallelism_of,
     rescale,
 )

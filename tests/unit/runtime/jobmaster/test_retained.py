@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from flott.errors import StorageError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
-from flott.runtime.checkpoint.manifest import InputPlan, Manifest, OperatorSnapshot, SubtaskSnapshot
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest, OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.checkpoint.pins import Pin, read_pins, write_pin
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.jobmaster.compactor import Compaction
@@ -148,7 +148,7 @@ class Job:
         self.attempt += 1
         if self.latest is not None:
             self.compaction.hold_up(self.latest.operators)
-        self.store.write_plan(InputPlan(epoch, 0, {}))
+        self.store.write_input(EpochInput(epoch, 0, {}))
         chains = list(self._chains(epoch, changed))
         if outcome == "failed":
             return
@@ -175,7 +175,7 @@ class Job:
         """The chains of the last checkpoint become parts of others: nothing that is being folded is in them now."""
         assert self.latest is not None
         done = self.latest
-        self.store.write_plan(InputPlan(self.epoch, 0, {}))
+        self.store.write_input(EpochInput(self.epoch, 0, {}))
         subtasks = tuple(
             replace(subtask, chain=tuple(replace(file, groups=(0, 9)) for file in subtask.chain or ()))
             for subtask in done.operators[OPERATOR].subtasks
@@ -238,7 +238,7 @@ class Checks:
         assert found <= {name for name in found if name in needed or job.retained.is_being_written(name)}
         kept = {done.checkpoint_id for done in job.retained.completed}
         assert {paths.id_of_checkpoint(n) for n in job.storage.list(".") if n.startswith("chk-")} <= kept
-        assert {paths.epoch_of_plan(n) for n in job.storage.list(paths.PLANS)} <= {*kept, job.epoch}
+        assert {paths.epoch_of_input(n) for n in job.storage.list(paths.INPUTS)} <= {*kept, job.epoch}
 
 
 _changes = st.lists(st.booleans(), min_size=1, max_size=3)

@@ -31,7 +31,7 @@ from flott.datastream.window import TumblingEventTimeWindows
 from flott.errors import ConfigurationError, JobLockedError, ProgramError, SavepointError, StateError
 from flott.runtime import entrypoint
 from flott.runtime.checkpoint import paths
-from flott.runtime.checkpoint.manifest import InputPlan
+from flott.runtime.checkpoint.manifest import EpochInput
 from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.restoring import ClaimMode, begin_with, open_snapshot
 from flott.runtime.checkpoint.savepoint_files import dispose_savepoint, export_savepoint
@@ -831,7 +831,7 @@ def test_a_start_that_is_refused_leaves_the_job_that_runs_in_the_directory_alone
     path = _savepoint(tmp_path, source, ledger, CANONICAL)
     other = CheckpointStore(LocalStorage(str(tmp_path / "new" / "running"), sync=False))
     other.claim("restored")
-    other.write_plan(InputPlan(1, 0, {}))
+    other.write_input(EpochInput(1, 0, {}))
     with pytest.raises(JobLockedError):
         restore(
             path, source, ledger, execution__checkpointing__dir=str(tmp_path / "new"),

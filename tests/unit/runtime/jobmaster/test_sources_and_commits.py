@@ -40,13 +40,13 @@ def test_a_source_that_has_finished_says_so_in_every_epoch_also_after_a_restore(
     source = ScriptedSource([1])
     coordinator = coordinator_of(source)
     coordinator.open(None)
-    plan = coordinator.plan(10, 0)
+    plan = coordinator.choose_slices(10, 0)
     assert plan.finished
     coordinator.complete(plan, {"0": report(1, 5, 0, ended=True)}, 0)
     restored = coordinator_of(source)
     restored.open(coordinator.snapshot())
     for each in (coordinator, restored):
-        again = each.plan(10, 1)
+        again = each.choose_slices(10, 1)
         assert again == SlicePlan(finished=True)
         assert [(a.slices, a.finished, a.held_watermark) for a in each.assign(again, 1)] == [((), True, None)] * 2
 
@@ -54,7 +54,7 @@ def test_a_source_that_has_finished_says_so_in_every_epoch_also_after_a_restore(
 def test_splits_that_are_not_read_hold_their_reader_back_until_they_are_idle() -> None:
     coordinator = coordinator_of(ScriptedSource({"a": [1] * 9, "b": [1] * 9, "c": [1] * 9}))
     coordinator.open(None)
-    plan = coordinator.plan(3, now_ms=0)
+    plan = coordinator.choose_slices(3, now_ms=0)
     first = coordinator.assign(plan, 0)
     assert [[s.part.split for s in a.slices] for a in first] == [["a", "c"], ["b"]]
     coordinator.complete(plan, {"a": report(1, 10, 0), "b": report(1, 20, 0), "c": report(1, 5, 0)}, 0)
@@ -74,7 +74,7 @@ def test_splits_return_to_their_reader_after_a_restore_and_are_dealt_out_anew_af
     source = ScriptedSource({name: [1] * 9 for name in "abcd"})
     coordinator = coordinator_of(source)
     coordinator.open(None)
-    plan = coordinator.plan(4, 0)
+    plan = coordinator.choose_slices(4, 0)
     before = [[s.part.split for s in a.slices] for a in coordinator.assign(plan, 0)]
     coordinator.complete(plan, {name: report(1, 1, 0) for name in "abcd"}, 0)
     uneven = SlicePlan(tuple(Slice(name, 1, 9, 9 if name == "a" else 1) for name in "abcd"))
@@ -142,7 +142,7 @@ def test_what_an_enumerator_raises_names_the_source_and_may_be_tried_again(at: s
 
     def use() -> None:
         coordinator.open(None)
-        plan = coordinator.plan(1, 0)
+        plan = coordinator.choose_slices(1, 0)
         coordinator.complete(plan, {}, 0)
         coordinator.snapshot()
 
