@@ -50,8 +50,8 @@ class ClusterProcess:
 
     def __init__(self, configuration: Configuration):
         _require_extras()
-        from flott.rest.doorway import Doorway
         from flott.rest.http_server import RestServer
+        from flott.rest.leader_gate import LeaderGate
 
         self.configuration = configuration
         self.folders = ClusterFolders.of(configuration)
@@ -60,8 +60,8 @@ class ClusterProcess:
         self._clock = SystemClock()
         self._election: Election = make_election(configuration)
         self._stop = threading.Event()
-        self._doorway = Doorway(self._who_leads)
-        self._rest = RestServer(self._doorway, configuration)
+        self._gate = LeaderGate(self._who_leads)
+        self._rest = RestServer(self._gate, configuration)
         self.job_manager: JobManager | None = None
         self.leading = threading.Event()  #: set while it leads and answers
         self.url = ""
@@ -106,8 +106,8 @@ class ClusterProcess:
             for reporter in _reporters(self.configuration, manager):
                 reporter.start()
                 closing.callback(reporter.stop)
-            closing.callback(self._doorway.close)
-            self._doorway.open(create_app(manager, programs))
+            closing.callback(self._gate.close)
+            self._gate.open(create_app(manager, programs))
             self.job_manager = manager
             self.leading.set()
             closing.callback(self.leading.clear)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from flott.cli.terminal import Terminal, pairs, table
-from flott.cli.wording import duration_text
+from flott.cli.terminal import Terminal, duration_text, pairs, table
 from flott.common._sizes import size_text
 
 

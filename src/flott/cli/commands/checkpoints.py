@@ -10,8 +10,7 @@ import click
 from flott.cli.command import command
 from flott.cli.invocation import Invocation, pass_invocation
 from flott.cli.jobs import JOB, RUNNING_JOB, job_id
-from flott.cli.terminal import table
-from flott.cli.wording import duration_text, time_text
+from flott.cli.terminal import duration_text, table, time_text
 from flott.client.operations import await_operation
 from flott.common._sizes import size_text
 

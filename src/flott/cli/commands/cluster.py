@@ -17,8 +17,7 @@ from flott.cli.command import group
 from flott.cli.invocation import Invocation, pass_invocation
 from flott.cli.local_cluster import LocalCluster
 from flott.cli.programs.environment import environment_of
-from flott.cli.terminal import pairs, table
-from flott.cli.wording import duration_text
+from flott.cli.terminal import duration_text, pairs, table
 from flott.client.exit_codes import ExitCode
 from flott.common import _cluster_options as cluster_options
 from flott.common._sizes import size_text
@@ -46,7 +45,9 @@ def cluster() -> None:
 
 
 @cluster.command("start")
-@click.option("--master", metavar="MASTER", help="Spark's master: local[*], local-cluster[…], spark://…, yarn, k8s://….")
+@click.option(
+    "--master", metavar="MASTER", help="Spark's master: local[*], local-cluster[…], spark://…, yarn, k8s://…."
+)
 @click.option("--port", type=click.IntRange(0, 65535), help="The port of the REST API; 0: any that is free.")
 @click.option("--foreground", is_flag=True, help="Run the JobManager here, until it is stopped, instead of a daemon.")
 @click.option("--wait/--no-wait", default=True, help="Whether to wait until the JobManager answers (default: wait).")

@@ -14,8 +14,7 @@ import click
 from flott.cli.command import group
 from flott.cli.invocation import Invocation, pass_invocation
 from flott.cli.jobs import JOB_OR_PATH, job_id
-from flott.cli.terminal import table
-from flott.cli.wording import time_text
+from flott.cli.terminal import table, time_text
 from flott.common._sizes import size_text
 from flott.errors import StateError
 

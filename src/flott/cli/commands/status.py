@@ -12,7 +12,7 @@ from flott.cli.command import command
 from flott.cli.drawings.job_panel import JobFacts, ask, jobs_table, panel
 from flott.cli.drawings.progress import ENDED
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.jobs import JOB, job_id, overview
+from flott.cli.jobs import JOB, RUNNING_JOB, job_id, overview
 from flott.cli.keyboard import Keyboard
 from flott.errors import UnreachableError
 
@@ -49,6 +49,16 @@ def top(invocation: Invocation, job: str | None, interval: float, count: int | N
         _write(invocation, view, interval, count)
     else:
         _draw(invocation, view, interval, count)
+
+
+@command("explain-watermark")
+@click.argument("job", type=RUNNING_JOB)
+@pass_invocation
+def explain_watermark(invocation: Invocation, job: str) -> None:
+    """Show event time all over JOB, from the sinks up to the splits of its sources, and who holds it back."""
+    report = invocation.client.get(f"/jobs/{job_id(invocation, job)}/flott/watermark")
+    document = {key: value for key, value in report.items() if key != "text"}
+    invocation.terminal.report(report["text"], document)
 
 
 class View:

@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from flott.cli.drawings.progress import NO_WATERMARK, Progress, progress_of, watermark_text
-from flott.cli.terminal import table
-from flott.cli.wording import duration_text, time_text
+from flott.cli.terminal import duration_text, table, time_text
 from flott.client.operations import Asks
 from flott.common._sizes import size_text
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from flott.cli.wording import duration_text
+from flott.cli.terminal import duration_text
 from flott.client.operations import Asks
 from flott.common._sizes import size_text
 

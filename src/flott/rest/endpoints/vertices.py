@@ -18,14 +18,16 @@ from flott.rest.shapes.job.accumulators import (
 )
 from flott.rest.shapes.metrics import AggregatedMetric, MetricValue, subtask_metrics, vertex_metrics, watermarks
 from flott.rest.shapes.vertex.backpressure import BackPressure, back_pressure
-from flott.rest.shapes.vertex.flame_graph import FlameGraph, no_flame_graph
 from flott.rest.shapes.vertex.states import all_subtasks
-from flott.rest.shapes.vertex.task_places import Ports, ports_of
 from flott.rest.shapes.vertex.vertices import (
+    FlameGraph,
+    Ports,
     SubtaskDetail,
     SubtasksTimes,
     TaskManagersOfVertex,
     VertexDetail,
+    no_flame_graph,
+    ports_of,
     subtask_detail,
     subtasks_times,
     task_managers_of_vertex,

@@ -13,8 +13,7 @@ from typing_extensions import TypedDict
 
 from flott.common.job_status import JobStatus
 from flott.reporters.metric_table import task_metrics
-from flott.rest.shapes.values.numbers import as_float, finite, metric_text
-from flott.rest.shapes.values.times import reached
+from flott.rest.shapes.values.numbers import as_float, finite, metric_text, reached
 from flott.rest.shapes.vertex.states import all_subtasks
 from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView, VertexView
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing_extensions import TypedDict
 
 from flott.rest.shapes.vertex.states import all_subtasks
-from flott.rest.shapes.vertex.task_places import Ports, endpoint
+from flott.rest.shapes.vertex.vertices import Ports, endpoint
 from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, VertexView
 
 

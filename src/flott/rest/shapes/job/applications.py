@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from flott.common.job_status import JobStatus
 from flott.rest.shapes.job.jobs import JobLine, job_line
-from flott.rest.shapes.values.times import duration_ms, reached
+from flott.rest.shapes.values.numbers import duration_ms, reached
 from flott.runtime.jobmanager.views.job_view import FailureView, JobView
 
 ApplicationState = Literal["CREATED", "RUNNING", "FAILING", "FAILED", "CANCELING", "CANCELED", "FINISHED"]

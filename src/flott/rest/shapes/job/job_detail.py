@@ -9,8 +9,7 @@ from typing_extensions import TypedDict
 from flott.common.job_status import JobStatus
 from flott.rest.shapes.job.jobs import JobType, SchedulerType, job_type, scheduler_type
 from flott.rest.shapes.job.plan import JobPlan, job_plan
-from flott.rest.shapes.values.numbers import finite
-from flott.rest.shapes.values.times import duration_ms, reached
+from flott.rest.shapes.values.numbers import duration_ms, finite, reached
 from flott.rest.shapes.vertex.states import (
     JobState,
     TasksByState,

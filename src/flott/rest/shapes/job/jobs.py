@@ -7,8 +7,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from flott.rest.shapes.values.numbers import finite
-from flott.rest.shapes.values.times import duration_ms
+from flott.rest.shapes.values.numbers import duration_ms, finite
 from flott.rest.shapes.vertex.states import JobState, TaskTotals, job_state, task_totals
 from flott.runtime.jobmanager.views.job_view import JobView
 

@@ -1,9 +1,11 @@
-"""Numbers as JSON can carry them. Pure."""
+"""Numbers, times and durations as Flink's JSON represents them. Pure."""
 
 from __future__ import annotations
 
 import math
 from typing import Literal
+
+from flott.runtime.jobmanager.views.job_view import NEVER
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
@@ -41,3 +43,15 @@ def metric_text(value: float) -> str:
     if isinstance(value, int) or math.isfinite(value):
         return str(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def duration_ms(start_ms: int, end_ms: int, now_ms: int) -> int:
+    """From the start to the end, or till now; -1 for what has not begun."""
+    if start_ms == NEVER:
+        return NEVER
+    return max(0, (now_ms if end_ms == NEVER else end_ms) - start_ms)
+
+
+def reached(time_ms: int | None) -> int:
+    """A time in a table of states: 0 for one that was never reached."""
+    return 0 if time_ms is None or time_ms == NEVER else time_ms

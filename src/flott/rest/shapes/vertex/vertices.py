@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from flott.rest.shapes.values.numbers import duration_ms, reached
 from flott.rest.shapes.values.statistics import Aggregate, aggregate
-from flott.rest.shapes.values.times import duration_ms, reached
 from flott.rest.shapes.vertex.states import (
     ByTaskState,
     TasksByState,
@@ -17,9 +17,17 @@ from flott.rest.shapes.vertex.states import (
     task_state,
     tasks_by_state,
 )
-from flott.rest.shapes.vertex.task_places import Ports, endpoint, task_manager_id
 from flott.rest.shapes.vertex.traffic import IoMetrics, io_metrics, total_traffic
-from flott.runtime.jobmanager.views.job_view import NEVER, SubtaskView, TaskState, VertexView
+from flott.runtime.jobmanager.views.job_view import NEVER, SubtaskView, TaskManagerView, TaskState, VertexView
+
+#: What Flink says of a task that has no place yet.
+UNASSIGNED = "(unassigned)"
+
+#: The port of each task manager, by its id.
+Ports = Mapping[str, int]
+
+#: What an end timestamp below zero means to the dashboard.
+DISABLED = -2
 
 SubtaskDetail = TypedDict(
     "SubtaskDetail",
@@ -249,3 +257,37 @@ def _timestamps(subtask: SubtaskView) -> TaskTimestamps:
 def _first_ms(subtask: SubtaskView) -> int:
     known = [time_ms for time_ms in subtask.timestamps.values() if reached(time_ms)]
     return min(known, default=subtask.start_ms)
+
+
+class FlameGraphNode(TypedDict):
+    name: str
+    value: int
+    children: list[FlameGraphNode]
+
+
+class FlameGraph(TypedDict):
+    endTimestamp: int
+    data: NotRequired[FlameGraphNode]
+
+
+def no_flame_graph() -> FlameGraph:
+    """That there is none to be had."""
+    return {"endTimestamp": DISABLED}
+
+
+def ports_of(task_managers: Sequence[TaskManagerView]) -> Ports:
+    """The ports at which they can be reached."""
+    return {one.id: one.port for one in task_managers}
+
+
+def endpoint(subtask: SubtaskView, ports: Ports) -> str:
+    """host:port of the task manager it ran on last; without a port if that has gone."""
+    if not subtask.host:
+        return UNASSIGNED
+    port = ports.get(subtask.task_manager)
+    return subtask.host if port is None else f"{subtask.host}:{port}"
+
+
+def task_manager_id(subtask: SubtaskView) -> str:
+    """The task manager it ran on last."""
+    return subtask.task_manager or UNASSIGNED

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Doorway:
+class LeaderGate:
     """An application that is one of two: the JobManager's, or a sentence with status 503, which clients try again."""
 
     def __init__(self, who_leads: Callable[[], str | None]):

@@ -8,18 +8,18 @@ import threading
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
-from flott.rest.doorway import Doorway
+from flott.rest.leader_gate import LeaderGate
 
 
 def test_a_standby_says_who_leads_and_the_leader_answers_itself() -> None:
-    doorway = Doorway(lambda: "http://other:8081")
-    client = TestClient(doorway)
+    gate = LeaderGate(lambda: "http://other:8081")
+    client = TestClient(gate)
     reply = client.get("/jobs")
     assert (reply.status_code, reply.headers["Retry-After"]) == (503, "1")
     assert "http://other:8081" in reply.json()["errors"][0]
-    doorway.open(PlainTextResponse("here"))
+    gate.open(PlainTextResponse("here"))
     assert client.get("/jobs").text == "here"
-    doorway.close()
+    gate.close()
     assert client.get("/jobs").status_code == 503
 
 
@@ -31,7 +31,7 @@ def test_storage_that_hangs_does_not_hold_up_other_requests() -> None:
         assert answered.wait(10)
 
     async def ask() -> bool:
-        doorway = Doorway(who_leads)
+        gate = LeaderGate(who_leads)
         replies: list[object] = []
 
         async def send(message: object) -> None:
@@ -40,7 +40,7 @@ def test_storage_that_hangs_does_not_hold_up_other_requests() -> None:
         async def receive() -> dict[str, object]:
             return {"type": "http.request"}
 
-        asking = asyncio.create_task(doorway({"type": "http"}, receive, send))
+        asking = asyncio.create_task(gate({"type": "http"}, receive, send))
         while not hanging.is_set():
             await asyncio.sleep(0)
         free = not asking.done()  # and the loop gets here
