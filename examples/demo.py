@@ -126,11 +126,11 @@ def take_savepoint(client: JobClient, folder: str) -> None:
 
 @contextmanager
 def suppress_after_the_end(client: JobClient) -> Iterator[None]:
-    """On a slow machine the job may end while it is asked for something, which is no reason to stop the show."""
+    """Go on if the job ended while a request was waiting, as it may on a slow machine."""
     try:
         yield
     except FlottError as refusal:
-        if not client.get_job_execution_result().done():
+        if not client.get_job_status().result().is_terminal_state():
             raise
         print(f"-- too late: {refusal} Try it with more seconds.", flush=True)
 
