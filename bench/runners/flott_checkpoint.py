@@ -19,7 +19,7 @@ from bench.runners.flott_totals import BACKENDS
 from flott.common import Types
 from flott.runtime.checkpoint import paths
 from flott.runtime.managed_state.backends.backend import BackendSettings, StateOwner, make_keyed_state
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.handles import TableValueState
 from flott.runtime.storage import LocalStorage
 
@@ -50,7 +50,7 @@ class Subtask:
 
     request: command.Request
     keys: int
-    chain: Chain = ()
+    sequence: FileSequence = ()
     epoch: int = 0
     storage: LocalStorage = field(init=False)
 
@@ -60,7 +60,7 @@ class Subtask:
         settings = BackendSettings(BACKENDS[self.request.variant], MEMORY_BYTES, str(scratch / "local"))
         owner = StateOwner("totals", MAX_PARALLELISM, range(MAX_PARALLELISM), key_type=Types.LONG())
         self.state = make_keyed_state(settings, owner, "checkpoint", "0" * 32, sharing=lambda: 1)
-        self.state.bring_to(self.chain, self.storage)
+        self.state.bring_to(self.sequence, self.storage)
 
     def run_epoch(self, touched: int) -> Saved:
         """An epoch that adds to so many keys, others each time."""
@@ -68,10 +68,10 @@ class Subtask:
         self._touch(touched)
         began = time.perf_counter()
         # Named as epochs name them: the operator, the subtask, the epoch, the attempt.
-        self.chain = self.state.save(self.chain, self.storage, f"{paths.STATE}/{'0' * 16}-0-{self.epoch}-0")
+        self.sequence = self.state.save(self.sequence, self.storage, f"{paths.STATE}/{'0' * 16}-0-{self.epoch}-0")
         saved = time.perf_counter()
-        self.state.bring_to(self.chain, self.storage)
-        return Saved(saved - began, time.perf_counter() - saved, self.chain[-1].size)
+        self.state.bring_to(self.sequence, self.storage)
+        return Saved(saved - began, time.perf_counter() - saved, self.sequence[-1].size)
 
     def read(self, key: int) -> int:
         """The total of a key."""
@@ -118,7 +118,7 @@ def _check(request: command.Request) -> None:
         subtask.run_epoch(CHECK_KEYS)
     subtask.state.close()
     copy = Subtask(replace(request, scratch=request.scratch / "copy"), CHECK_KEYS)
-    copy.state.bring_to(subtask.chain, subtask.storage)
+    copy.state.bring_to(subtask.sequence, subtask.storage)
     found = [copy.read(key) for key in range(CHECK_KEYS)]
     copy.state.close()
     command.check(request.workload, found, [CHECK_EPOCHS * (key & 1023) for key in range(CHECK_KEYS)])

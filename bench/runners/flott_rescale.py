@@ -15,7 +15,7 @@ from bench.runners import command, flott_totals
 
 WARM_UP_EPOCHS = 8
 EPOCHS_BETWEEN = 8
-#: Epochs in which a change may still be felt: files of other subtasks are loaded, and folded beside.
+#: Epochs in which a change may still be felt: files of other subtasks are loaded, and compacted beside.
 FELT_EPOCHS = 3
 
 

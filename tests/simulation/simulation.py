@@ -1,7 +1,7 @@
 """One seed: a job that is killed, refused, rescaled and restarted until it is done, and what must be true of it.
 
-    python -m tests.simulation 17                   run seed 17 again and print what happened
-    python -m tests.simulation --seeds 5000         run many; failing seeds are printed
+python -m tests.simulation 17                   run seed 17 again and print what happened
+python -m tests.simulation --seeds 5000         run many; failing seeds are printed
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flott.runtime.jobmaster import savepoints
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.rescaling import RescaleRequest
 from flott.runtime.jobmaster.savepoints import After, SavepointRequest
-from flott.runtime.managed_state.files.compaction_policy import FoldRules
+from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.storage import LocalStorage
 from flott.testing.clock import ManualClock
@@ -56,12 +56,12 @@ class Simulation:
         self.storage = SimulatedStorage(str(self.folder), sync=False, world=self.world)
         self.clock = ManualClock()
         self.retained = random.choice([1, 1, 2, 3])
-        self.rules = FoldRules(
+        self.rules = CompactionRules(
             fan_in=random.randint(2, 3),
             smallest_tier_bytes=random.choice([200, 2000, 16 * 1024]),
             rewrite_factor=random.choice([1, 2, 10**9]),
             rewrite_min_deltas=random.randint(1, 4),
-            longest_chain=random.choice([3, 6, 64]),
+            longest_sequence=random.choice([3, 6, 64]),
             max_orders=random.choice([1, 2, 64]),
             max_bytes=random.choice([1000, 10**9]),
         )
@@ -104,7 +104,8 @@ class Simulation:
         try:
             return live(
                 env, self.folder, clock=self.clock, storage=self.storage, on_step=self.world.step,
-                on_start=self._started, beside=self.world.beside, fold_rules=self.rules, run_id=f"run{self.lives}",
+                on_start=self._started, beside=self.world.beside, compaction_rules=self.rules,
+                run_id=f"run{self.lives}",
             )  # fmt: skip
         except StorageError:
             return None  # before there was a job
@@ -156,7 +157,7 @@ class Simulation:
         for manifest in CheckpointStore(storage).completed()[-self.retained :]:
             for operator in manifest.operators.values():
                 for subtask in operator.subtasks:
-                    for file in subtask.chain or ():
+                    for file in subtask.sequence or ():
                         with open_state_file(storage, file.name) as reader:
                             for _ in reader.blocks(range(operator.max_parallelism)):
                                 pass
@@ -188,7 +189,9 @@ class Simulation:
         ledgers = (Ledger("successor-records"), Ledger("successor-sums"))
         env = self._environment()
         build(env, self.source, ledgers)
-        ended = live(env, self.successor, clock=self.clock, storage=storage, fold_rules=self.rules, run_id="successor")
+        ended = live(
+            env, self.successor, clock=self.clock, storage=storage, compaction_rules=self.rules, run_id="successor"
+        )
         assert ended.status is JobStatus.FINISHED, ended.failure
         before = [
             record
@@ -249,7 +252,7 @@ def digest(simulation: Simulation) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Warnings about refused deletions and folds are what a simulation is full of."""
+    """Warnings about refused deletions and compactions are what a simulation is full of."""
     log = logging.getLogger("flott")
     level, log.level = log.level, logging.CRITICAL
     try:

@@ -31,7 +31,7 @@ from flott.runtime.jobmaster import savepoints
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.rescaling import RescaleRequest
 from flott.runtime.jobmaster.savepoints import After, SavepointRequest
-from flott.runtime.managed_state.files.compaction_policy import FoldRules
+from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.storage import LocalStorage
 from flott.testing.clock import ManualClock
@@ -126,8 +126,8 @@ class Takeover:
         self.storage = SteppedStorage(str(self.folder), sync=False, takeover=self)
         self.clock = ManualClock()
         self.retained = self.random.choice([1, 1, 2, 3])
-        self.rules = FoldRules(
-            fan_in=2, smallest_tier_bytes=200, rewrite_min_deltas=2, longest_chain=self.random.choice([3, 6, 64])
+        self.rules = CompactionRules(
+            fan_in=2, smallest_tier_bytes=200, rewrite_min_deltas=2, longest_sequence=self.random.choice([3, 6, 64])
         )
         self.baton = Baton(self._choose)
         self.leaders: dict[str, Leader] = {}
@@ -192,8 +192,8 @@ class Takeover:
         try:
             leader.life = live(
                 env, self.folder, clock=self.clock, storage=self.storage, on_step=self._step,
-                on_start=lambda master: self._started(leader, master), beside=leader.beside, fold_rules=self.rules,
-                run_id=f"run{leader.token}", token=leader.token,
+                on_start=lambda master: self._started(leader, master), beside=leader.beside,
+                compaction_rules=self.rules, run_id=f"run{leader.token}", token=leader.token,
             )  # fmt: skip
         except LeadershipLostError:
             leader.refused = True  # it came too late

@@ -19,8 +19,8 @@ from flott.runtime.jobmaster import compactor as compaction
 from flott.runtime.jobmaster import retained
 from flott.runtime.jobmaster.commits import SinkCommits
 from flott.runtime.jobmaster.compactor import Compaction
-from flott.runtime.managed_state.files.chains import StateFile
-from flott.runtime.managed_state.files.folding import FoldOrder
+from flott.runtime.managed_state.files.compaction import CompactionOrder
+from flott.runtime.managed_state.files.file_sequence import StateFile
 from tests.simulation.simulation import SeedFailed, digest, run_seed
 
 ROOT = Path(__file__).parents[2]
@@ -55,10 +55,10 @@ def test_a_seed_goes_the_same_way_in_every_process() -> None:
 
 
 def test_the_seeds_exercise_what_they_are_about() -> None:
-    """Folds are adopted, thrown away, refused and cut short by crashes; jobs are rescaled and brought back."""
+    """Compactions are adopted, thrown away, refused and cut short by crashes; jobs are rescaled and brought back."""
     traces = [run_seed(seed).world.trace for seed in range(LOOKED_AT)]
     events = [line for trace in traces for line in trace]
-    assert sum("  beside: flott-fold" in line for line in events) > 200
+    assert sum("  beside: flott-compaction" in line for line in events) > 200
     assert sum("delete state" in line and "-fold-" in line for line in events) > 100
     assert sum("  crash" in line for line in events) > 80
     assert sum("  refused" in line for line in events) > 30
@@ -80,8 +80,8 @@ def nothing_is_counted(self: SharedRegistry, name: str) -> bool:
     return False
 
 
-def adopted_blindly(chain: Any, run: Any, folded: Any) -> Any:
-    return (folded, *chain[len(run) :])
+def adopted_blindly(sequence: Any, run: Any, compacted: Any) -> Any:
+    return (compacted, *sequence[len(run) :])
 
 
 
@@ -92,7 +92,7 @@ def break_release(patch: pytest.MonkeyPatch) -> None:
 
 
 def break_sweep(patch: pytest.MonkeyPatch) -> None:
-    """A sweep that takes what no checkpoint refers to yet: the files of a fold."""
+    """A sweep that takes what no checkpoint refers to yet: the files of a compaction."""
     register = SharedRegistry.register
 
     def register_checkpoints(self: SharedRegistry, owner: str, names: Any) -> None:
@@ -104,24 +104,24 @@ def break_sweep(patch: pytest.MonkeyPatch) -> None:
 
 
 def break_adoption(patch: pytest.MonkeyPatch) -> None:
-    """A folded file takes the place of other files than those it was made of."""
-    patch.setattr(compaction, "with_folded", adopted_blindly)
+    """A compacted file takes the place of other files than those it was made of."""
+    patch.setattr(compaction, "with_compacted", adopted_blindly)
 
 
 def break_letting_go(patch: pytest.MonkeyPatch) -> None:
-    """What a fold held is never let go of, and what it wrote in vain never deleted."""
+    """What a compaction held is never let go of, and what it wrote in vain never deleted."""
     patch.setattr(Compaction, "_settle", lambda self, job: setattr(self, "_job", None))
     patch.setattr(retained, "orphans", lambda *facts: ())
 
 
 def break_merging(patch: pytest.MonkeyPatch) -> None:
     """A merged file does not say what is gone: it comes back."""
-    fold = local_runner.fold
+    compact = local_runner.compact
 
-    def forgetful(order: FoldOrder, storage: Any) -> StateFile:
-        return replace(fold(replace(order, whole=True), storage), is_base=order.whole)
+    def forgetful(order: CompactionOrder, storage: Any) -> StateFile:
+        return replace(compact(replace(order, whole=True), storage), is_base=order.whole)
 
-    patch.setattr(local_runner, "fold", forgetful)
+    patch.setattr(local_runner, "compact", forgetful)
 
 
 def break_commits(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Folding beside the epochs on real Spark: in jobs of its own, with the program's classes, ended with the job."""
+"""Compaction beside the epochs on real Spark: in jobs of its own, with the program's classes, ended with the job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flott.datastream.state import ValueStateDescriptor
 from flott.errors import JobCancelledError, WorkerLostError
 from flott.runtime import entrypoint
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.spark import runner as spark_runner
 from flott.runtime.spark.runner import SparkRunner
 from flott.runtime.storage import LocalStorage
@@ -45,18 +45,18 @@ class Count(KeyedProcessFunction[int, int, tuple[int, int]]):
         yield ctx.get_current_key(), account.count
 
 
-class Folds:
-    """Watches the folds of all runners."""
+class Compactions:
+    """Watches the compactions of all runners."""
 
     def __init__(self, patch: pytest.MonkeyPatch, small: int):
         self.results: list[StateFile] = []
-        self.groups: list[tuple[str | None, str | None]] = []  #: as a fold's own thread, and the epochs', sees it
+        self.groups: list[tuple[str | None, str | None]] = []  #: as a compaction's own thread, and the epochs', sees it
         self.lengths: list[int] = []
-        patch.setattr(spark_runner, "SMALL_FOLD_BYTES", small)
-        fold, run = SparkRunner.fold, SparkRunner.run
+        patch.setattr(spark_runner, "SMALL_COMPACTION_BYTES", small)
+        compact, run = SparkRunner.compact, SparkRunner.run
 
-        def watched_fold(runner: SparkRunner, orders: Any, purpose: str) -> list[StateFile]:
-            found = fold(runner, orders, purpose)
+        def watched_compaction(runner: SparkRunner, orders: Any, purpose: str) -> list[StateFile]:
+            found = compact(runner, orders, purpose)
             self.results += found
             self.groups.append((runner._context.getLocalProperty("spark.jobGroup.id"), None))
             return found
@@ -67,26 +67,26 @@ class Folds:
             finally:
                 self.groups.append((None, runner._context.getLocalProperty("spark.jobGroup.id")))
 
-        patch.setattr(SparkRunner, "fold", watched_fold)
+        patch.setattr(SparkRunner, "compact", watched_compaction)
         patch.setattr(SparkRunner, "run", watched_run)
 
-    def watch_chains(self, patch: pytest.MonkeyPatch, folder: Path) -> None:
+    def watch_sequences(self, patch: pytest.MonkeyPatch, folder: Path) -> None:
         def look(step: str, epoch: int) -> None:
             if step == "completed":
                 (root,) = folder.iterdir()
                 manifest = CheckpointStore(LocalStorage(str(root))).completed()[-1]
-                chains = [s.chain for op in manifest.operators.values() for s in op.subtasks if s.chain]
-                self.lengths.append(max(map(len, chains)))
+                sequences = [s.sequence for op in manifest.operators.values() for s in op.subtasks if s.sequence]
+                self.lengths.append(max(map(len, sequences)))
 
         patch.setattr(entrypoint, "step_hook", look)
 
 
 @pytest.mark.parametrize("small", [0, 1 << 30], ids=["as Spark jobs", "in the driver"])
-def test_chains_are_folded_beside_the_epochs(
+def test_sequences_are_compacted_beside_the_epochs(
     small: int, environment: MakeEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkContext
 ) -> None:
-    folds = Folds(monkeypatch, small)
-    folds.watch_chains(monkeypatch, tmp_path)
+    compactions = Compactions(monkeypatch, small)
+    compactions.watch_sequences(monkeypatch, tmp_path)
     env = environment(
         {
             "execution.checkpointing.dir": tmp_path,
@@ -98,38 +98,38 @@ def test_chains_are_folded_beside_the_epochs(
     found: list[tuple[int, int]] = []
     numbers = env.from_source(NumberSequenceSource(0, 20 * EPOCHS - 1), WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda n: n % 10).process(Count()).sink_to(CallableSink(found.append))
-    env.execute("folded")
+    env.execute("compacted")
     assert sorted(found) == sorted((n % 10, n // 10 + 1) for n in range(20 * EPOCHS))
-    assert len(folds.results) >= 2
-    assert max(folds.lengths) < EPOCHS - 4
-    assert min(folds.lengths[12:]) <= 8
-    epochs = {group for _, group in folds.groups if group is not None}
-    assert len(epochs) == 1, "folds must not touch the properties of the thread that runs the epochs"
+    assert len(compactions.results) >= 2
+    assert max(compactions.lengths) < EPOCHS - 4
+    assert min(compactions.lengths[12:]) <= 8
+    epochs = {group for _, group in compactions.groups if group is not None}
+    assert len(epochs) == 1, "compactions must not touch the properties of the thread that runs the epochs"
     if small == 0:
-        (group,) = {group for group, _ in folds.groups if group is not None}
+        (group,) = {group for group, _ in compactions.groups if group is not None}
         assert group.endswith("-compaction")
         assert not epochs & {group}
         assert not spark.statusTracker().getActiveJobsIds()
 
 
-def test_a_cancelled_job_ends_the_fold_at_work(
+def test_a_cancelled_job_ends_the_compaction_at_work(
     environment: MakeEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkContext
 ) -> None:
-    monkeypatch.setattr(spark_runner, "SMALL_FOLD_BYTES", 0)
+    monkeypatch.setattr(spark_runner, "SMALL_COMPACTION_BYTES", 0)
     begun = threading.Event()
-    fold = SparkRunner.fold
+    compact = SparkRunner.compact
     failures: list[BaseException] = []
 
     def slow(runner: SparkRunner, orders: Any, purpose: str) -> list[StateFile]:
         begun.set()
         many = [replace(order, target=f"{order.target}-{n}") for order in orders for n in range(3000)]
         try:
-            return fold(runner, many, purpose)
+            return compact(runner, many, purpose)
         except BaseException as error:
             failures.append(error)
             raise
 
-    monkeypatch.setattr(SparkRunner, "fold", slow)
+    monkeypatch.setattr(SparkRunner, "compact", slow)
     env = environment(
         {
             "execution.checkpointing.dir": tmp_path,

@@ -72,17 +72,17 @@ def asking() -> Iterator[Asking]:
 
 
 @pytest.mark.parametrize("format_type", list(SavepointFormatType))
-@pytest.mark.parametrize("folding", ["on the driver", "in a Spark job"])
+@pytest.mark.parametrize("compaction", ["on the driver", "in a Spark job"])
 def test_a_job_is_stopped_with_a_savepoint_and_continued_by_another(
     environment: MakeEnvironment,
     asking: Asking,
     format_type: SavepointFormatType,
-    folding: str,
+    compaction: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if folding == "in a Spark job":
-        monkeypatch.setattr(runner, "SMALL_FOLD_BYTES", 0)
+    if compaction == "in a Spark job":
+        monkeypatch.setattr(runner, "SMALL_COMPACTION_BYTES", 0)
     options = {
         "flott.epoch.max-records": PER_EPOCH,
         "flott.epoch.initial-records": PER_EPOCH,

@@ -57,9 +57,9 @@ class OperatorView:
         """The keyed state of each subtask that has any: its files and its key groups."""
         parts = []
         for index, subtask in enumerate(self._snapshot.subtasks):
-            if subtask.chain:
+            if subtask.sequence:
                 groups = groups_of(index, self.max_parallelism, self.parallelism)
-                parts.append(ScanPart(subtask.chain, (groups.start, groups.stop)))
+                parts.append(ScanPart(subtask.sequence, (groups.start, groups.stop)))
         return tuple(parts)
 
     @cached_property
@@ -67,7 +67,7 @@ class OperatorView:
         """The tables of its keyed state; what the newest file says about a table counts."""
         found: dict[str, TableHeader] = {}
         for part in self.parts:
-            for file in part.chain:
+            for file in part.sequence:
                 with open_state_file(self._storage, file.name) as reader:
                     found.update({table.name: table for table in reader.tables})
         return found

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from flott.errors import StateError, StorageError
-from flott.runtime.managed_state.files.chain_reader import ChainReader, applied, open_chain
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
+from flott.runtime.managed_state.files.sequence_reader import SequenceReader, applied, open_sequence
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.kinds.delta_parts import part_of
@@ -29,7 +29,7 @@ OPERATOR_STATE_GROUP = 0
 class ScanPart:
     """What one subtask holds, or some of its key groups."""
 
-    chain: Chain
+    sequence: FileSequence
     groups: tuple[int, int]  #: from and up to
 
     def holds(self, group: int) -> bool:
@@ -39,9 +39,9 @@ class ScanPart:
     def pieces(self, piece_bytes: int) -> list[ScanPart]:
         """The same in pieces of about so many bytes of files, each some of the key groups."""
         start, stop = self.groups
-        count = max(1, min(stop - start, -(-sum(file.size for file in self.chain) // piece_bytes)))
+        count = max(1, min(stop - start, -(-sum(file.size for file in self.sequence) // piece_bytes)))
         edges = [start + (stop - start) * number // count for number in range(count + 1)]
-        return [ScanPart(self.chain, edge) for edge in pairwise(edges)]
+        return [ScanPart(self.sequence, edge) for edge in pairwise(edges)]
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class StateScan:
 
     def groups(self, part: ScanPart) -> Iterator[tuple[int, list[Entry]]]:
         """The entries of each key group that has any, ascending. One key group is in memory at a time."""
-        with self._open(part) as chain:
-            for group in chain.held_groups():
-                if entries := self._entries(chain, group):
+        with self._open(part) as sequence:
+            for group in sequence.held_groups():
+                if entries := self._entries(sequence, group):
                     yield group, entries
 
     def row_batches(self, part: ScanPart) -> Iterator[list[tuple[Any, ...]]]:
@@ -68,14 +68,15 @@ class StateScan:
 
     def group(self, part: ScanPart, group: int) -> list[Entry]:
         """The entries of one key group."""
-        with self._open(part) as chain:
-            return self._entries(chain, group)
+        with self._open(part) as sequence:
+            return self._entries(sequence, group)
 
     def find(self, part: ScanPart, group: int, key: Any, namespace: Any, *, any_namespace: bool) -> list[Entry]:
         """The entries of one key, in one window or in any. Reads the key group's blocks, newest first, until the rest
         cannot matter."""
         header = self.header
         if header.namespaced and any_namespace:
+
             def wanted(entry: Any) -> bool:
                 return bool(entry[0] == key)
         else:
@@ -87,17 +88,15 @@ class StateScan:
         if self._held_by_place:
             entries = self.group(part, group)
         else:
-            with self._open(part) as chain:
-                entries = self._search(chain, group, wanted, single=not (header.namespaced and any_namespace))
-        return [
-            entry for entry in entries if entry[0] == key and (any_namespace or entry[1] == namespace)
-        ]
+            with self._open(part) as sequence:
+                entries = self._search(sequence, group, wanted, single=not (header.namespaced and any_namespace))
+        return [entry for entry in entries if entry[0] == key and (any_namespace or entry[1] == namespace)]
 
     def _search(
-        self, chain: ChainReader, group: int, wanted: Callable[[Any], bool], *, single: bool
+        self, sequence: SequenceReader, group: int, wanted: Callable[[Any], bool], *, single: bool
     ) -> list[Entry]:
         parts = []
-        for delta, is_last in chain.newest_deltas(group, self.header.name):
+        for delta, is_last in sequence.newest_deltas(group, self.header.name):
             part, settled = part_of(self.header.kind, delta, wanted, single=single)
             parts.append(part)
             if settled or is_last:
@@ -107,28 +106,31 @@ class StateScan:
     def bytes_of(self, part: ScanPart) -> int:
         """How much of the files the state takes, replaced values included."""
         name = self.header.name
-        with self._open(part) as chain:
+        with self._open(part) as sequence:
             return sum(
                 reader.section_bytes(group).get(name, 0)
-                for group in chain.held_groups()
-                for _, reader in chain.readers(group)
+                for group in sequence.held_groups()
+                for _, reader in sequence.readers(group)
             )
 
     @property
     def _held_by_place(self) -> bool:
         return self.merging and self.header.name in _BY_PLACE
 
-    def _entries(self, chain: ChainReader, group: int) -> list[Entry]:
-        table = chain.table(group, self.header.name)
+    def _entries(self, sequence: SequenceReader, group: int) -> list[Entry]:
+        table = sequence.table(group, self.header.name)
         if table is None:
             return []
-        places = places_of(chain.table(group, OPEN_WINDOWS)) if self._held_by_place else {}
+        places = places_of(sequence.table(group, OPEN_WINDOWS)) if self._held_by_place else {}
         return list(self.layout.entries(table, places))
 
     @contextmanager
-    def _open(self, part: ScanPart) -> Iterator[ChainReader]:
-        with still_there(self.origin), open_chain(part.chain, range(*part.groups), self.storage, plain=True) as chain:
-            yield chain
+    def _open(self, part: ScanPart) -> Iterator[SequenceReader]:
+        with (
+            still_there(self.origin),
+            open_sequence(part.sequence, range(*part.groups), self.storage, plain=True) as sequence,
+        ):
+            yield sequence
 
 
 @dataclass(frozen=True)

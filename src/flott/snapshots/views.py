@@ -281,7 +281,7 @@ class KeyedStateView(StateView):
             (str(Path(self._scan.storage.root, file.name)), file.size)
             for part in self._parts
             if part.holds(group)
-            for file in part.chain
+            for file in part.sequence
             if group in file.within(range(*part.groups))
         )
 

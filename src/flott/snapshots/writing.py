@@ -23,8 +23,8 @@ from flott.runtime.checkpoint.manifest import (
 )
 from flott.runtime.checkpoint.savepoint_files import remove_half_written
 from flott.runtime.clock import SystemClock
-from flott.runtime.managed_state.files.chain_reader import ChainReader, open_chain
-from flott.runtime.managed_state.files.chains import Chain, StateFile
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
+from flott.runtime.managed_state.files.sequence_reader import SequenceReader, open_sequence
 from flott.runtime.managed_state.files.state_file import create_state_file, encode_file, open_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.key_groups import groups_of, key_group_of
@@ -103,20 +103,20 @@ class _Writer:
         before = draft.before or OperatorSnapshot(
             draft.name, draft.uid, 1, draft.max_parallelism, (SubtaskSnapshot(),)
         )
-        chains = self._keyed(draft, before)
+        sequences = self._keyed(draft, before)
         items = self._operator_states(draft, before)
         subtasks = tuple(
-            replace(subtask, chain=chain, operator_state=file)
-            for subtask, chain, file in zip(before.subtasks, chains, items, strict=True)
+            replace(subtask, sequence=sequence, operator_state=file)
+            for subtask, sequence, file in zip(before.subtasks, sequences, items, strict=True)
         )
         return replace(before, name=draft.name, uid=draft.uid, subtasks=subtasks)
 
     # --- keyed state -------------------------------------------------------------------------------------------------
 
-    def _keyed(self, draft: OperatorDraft, before: OperatorSnapshot) -> list[Chain | None]:
+    def _keyed(self, draft: OperatorDraft, before: OperatorSnapshot) -> list[FileSequence | None]:
         if not draft.keyed_changes:
             return [
-                None if subtask.chain is None else tuple(self._copy_file(file) for file in subtask.chain)
+                None if subtask.sequence is None else tuple(self._copy_file(file) for file in subtask.sequence)
                 for subtask in before.subtasks
             ]
         with ExitStack() as stack:
@@ -153,28 +153,28 @@ class _Writer:
         index: int,
         parallelism: int,
         new: Sequence[_NewTable],
-    ) -> Chain | None:
+    ) -> FileSequence | None:
         groups = groups_of(index, draft.max_parallelism, parallelism)
-        with open_chain(subtask.chain or (), groups, self._origin_storage, plain=True) as chain:
+        with open_sequence(subtask.sequence or (), groups, self._origin_storage, plain=True) as sequence:
             gone = {*draft.removed, *draft.states}
-            kept = {name: header for name, header in chain.headers.items() if state_name(name) not in gone}
-            held = {*chain.held_groups(), *(group for table in new for group in table.rows.groups)}
+            kept = {name: header for name, header in sequence.headers.items() if state_name(name) not in gone}
+            held = {*sequence.held_groups(), *(group for table in new for group in table.rows.groups)}
             name = paths.keyed_state(draft.ident, index)
             headers = [*kept.values(), *(table.header for table in new)]
             if not headers:  # an operator that is not keyed, or loses all its keyed state
-                return None if subtask.chain is None else ()
+                return None if subtask.sequence is None else ()
             with create_state_file(self._storage, name, headers) as writer:
                 for group in sorted(held & set(groups)):
-                    deltas = {**self._changed(draft, chain, group, kept), **_made(new, group)}
+                    deltas = {**self._changed(draft, sequence, group, kept), **_made(new, group)}
                     if deltas:
                         writer.add(group, deltas)
         return (StateFile(name, writer.size, is_base=True),)
 
     def _changed(
-        self, draft: OperatorDraft, chain: ChainReader, group: int, kept: Mapping[str, TableHeader]
+        self, draft: OperatorDraft, sequence: SequenceReader, group: int, kept: Mapping[str, TableHeader]
     ) -> dict[str, Delta]:
         """What a key group holds of the states that stay, after the user's functions."""
-        tables = chain.tables(group)
+        tables = sequence.tables(group)
         windowed = any(TableLayout.of(header).windowed for header in kept.values())
         places = places_of(tables.get(OPEN_WINDOWS))
         found: dict[str, Delta] = {}

@@ -30,7 +30,7 @@ from flott.runtime.jobmaster.deployment import Deployment
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.jobmaster.side_work import Inline, SideWork
-from flott.runtime.managed_state.files.compaction_policy import FoldRules
+from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.storage import LocalStorage
 from flott.testing.clock import ManualClock
 
@@ -159,7 +159,7 @@ def live(
     job_name: str = "job",
     on_start: Callable[[JobMaster], None] | None = None,
     beside: SideWork | None = None,
-    fold_rules: FoldRules | None = None,
+    compaction_rules: CompactionRules | None = None,
     run_id: str | None = None,
     token: int = 0,
 ) -> Incarnation:
@@ -196,7 +196,7 @@ def live(
         run_id=run_id,
         listeners=[history, *listeners],
         beside=beside or Inline(),
-        fold_rules=fold_rules or FoldRules(),
+        compaction_rules=compaction_rules or CompactionRules(),
     )
     incarnation = Incarnation(master, history)
 

@@ -46,7 +46,7 @@ from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.topology import lay_out
 from flott.runtime.epoch.wire import Row, decode_records, encode_records
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operator, RecordFailure
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
@@ -56,8 +56,8 @@ from flott.testing.harness import in_process
 R = TypeVar("R")
 
 JOB = "operator-harness"
-#: A chain of more state files is folded.
-LONGEST_CHAIN = 16
+#: A longer sequence of state files is compacted.
+LONGEST_SEQUENCE = 16
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class Piece:
             for ident, report in self._in(subtask, subtask.save, JOB).items():
                 reports.setdefault(ident, []).append(report)
         self._snapshots = {
-            ident: self._folded(ident, snapshot_of(self.graph.operators[ident], found))
+            ident: self._compacted(ident, snapshot_of(self.graph.operators[ident], found))
             for ident, found in reports.items()
         }
         added = [report.accumulators for found in reports.values() for report in found if report.accumulators]
@@ -241,15 +241,15 @@ class Piece:
             inputs.append(combine(heard))
         return self._in(subtask, subtask.advance, combine(inputs))
 
-    def _folded(self, ident: OperatorId, snapshot: OperatorSnapshot) -> OperatorSnapshot:
-        """The snapshot with long chains of files made short, so that memory does not grow with the epochs."""
+    def _compacted(self, ident: OperatorId, snapshot: OperatorSnapshot) -> OperatorSnapshot:
+        """The snapshot with long sequences of files made short, so that memory does not grow with the epochs."""
         subtasks = list(snapshot.subtasks)
         for index, subtask in enumerate(subtasks):
-            if len(subtask.chain or ()) > LONGEST_CHAIN:
+            if len(subtask.sequence or ()) > LONGEST_SEQUENCE:
                 groups = groups_of(index, snapshot.max_parallelism, snapshot.parallelism)
-                target = f"state/{ident[:16]}-{index}-{self.epoch}-folded"
-                order = FoldOrder(subtask.chain or (), (groups.start, groups.stop), target, whole=True)
-                subtasks[index] = replace(subtask, chain=(fold(order, self.storage),))
+                target = f"state/{ident[:16]}-{index}-{self.epoch}-compacted"
+                order = CompactionOrder(subtask.sequence or (), (groups.start, groups.stop), target, whole=True)
+                subtasks[index] = replace(subtask, sequence=(compact(order, self.storage),))
         return replace(snapshot, subtasks=tuple(subtasks))
 
     def manifest(self) -> Manifest:

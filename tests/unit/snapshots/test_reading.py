@@ -32,7 +32,7 @@ from flott.datastream.window import (
 from flott.errors import CorruptStateError, StateError
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.state import StateSnapshot
 from flott.testing import Cancel, EndOfEpoch, ScriptedSource, in_process, live
 from tests.unit.snapshots.snapshots import CountingStorage, ledger, orders, run, snapshot_of, stamped
@@ -548,7 +548,7 @@ def test_a_lookup_reads_the_blocks_of_one_key_group_only(tmp_path: Path) -> None
     storage.read_bytes.clear()
     assert total.get("user-1999") == 1999
     read = sum(storage.read_bytes.values())
-    size = sum(file.size for part in counted.operator("ledger").parts for file in part.chain)
+    size = sum(file.size for part in counted.operator("ledger").parts for file in part.sequence)
     assert read - footers < size / 20, f"{read} bytes read of {size}"
 
 
@@ -556,7 +556,7 @@ def test_a_lookup_does_not_read_older_files_than_it_must(tmp_path: Path) -> None
     run(ledger, tmp_path, parallelism=1)
     snapshot = flott.state.open(tmp_path)
     (part,) = snapshot.operator("ledger").parts
-    assert len(part.chain) == 2
+    assert len(part.sequence) == 2
     storage = CountingStorage(str(tmp_path), sync=False)
     counted = StateSnapshot(storage, snapshot.manifest, snapshot.path)
     total, items = counted.operator("ledger").keyed("total"), counted.operator("ledger").keyed("items")
@@ -564,7 +564,7 @@ def test_a_lookup_does_not_read_older_files_than_it_must(tmp_path: Path) -> None
     def read_of_oldest(look_up: Any) -> int:
         storage.read_bytes.clear()
         look_up()
-        return storage.read_bytes[part.chain[0].name]
+        return storage.read_bytes[part.sequence[0].name]
 
     footer = read_of_oldest(lambda: total.get("carol"))  # carol came later: the oldest file is opened, and that is all
     assert read_of_oldest(lambda: total.get("alice")) == footer
@@ -590,7 +590,7 @@ def test_a_damaged_key_group_is_refused_and_the_others_are_read(tmp_path: Path) 
     (part,) = snapshot.operator("ledger").parts
     total = snapshot.operator("ledger").keyed("total")
     groups = {key: group for group, entries in total.groups() for key, _, _ in entries}
-    file = tmp_path / part.chain[-1].name
+    file = tmp_path / part.sequence[-1].name
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
     file.write_bytes(bytes(data))
@@ -608,7 +608,7 @@ def test_a_damaged_key_group_is_refused_and_the_others_are_read(tmp_path: Path) 
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
     snapshot = snapshot_of(ledger, tmp_path, parallelism=1)
     (part,) = snapshot.operator("ledger").parts
-    file = tmp_path / part.chain[-1].name
+    file = tmp_path / part.sequence[-1].name
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.raises(CorruptStateError, match="ends in the middle"):
         _ = flott.state.open(tmp_path).operator("ledger").states
@@ -730,19 +730,19 @@ def test_checkpoints_and_savepoints_of_every_backend_and_format_read_the_same(tm
         client.cancel().result()
 
 
-def test_chains_that_were_folded_read_the_same(tmp_path: Path) -> None:
+def test_sequences_that_were_compacted_read_the_same(tmp_path: Path) -> None:
     run(ledger, tmp_path, parallelism=1)
     before = flott.state.open(tmp_path)
     (part,) = before.operator("ledger").parts
-    base = fold(FoldOrder(part.chain[:1], part.groups, "state/folded", whole=True), before.storage)
+    base = compact(CompactionOrder(part.sequence[:1], part.groups, "state/compacted", whole=True), before.storage)
     operator = before.manifest.operators[before.operator("ledger").id]
-    subtask = replace(operator.subtasks[0], chain=(base, *part.chain[1:]))
+    subtask = replace(operator.subtasks[0], sequence=(base, *part.sequence[1:]))
     operators = {**before.manifest.operators, before.operator("ledger").id: replace(operator, subtasks=(subtask,))}
-    folded = StateSnapshot(before.storage, replace(before.manifest, operators=operators), before.path)
+    compacted = StateSnapshot(before.storage, replace(before.manifest, operators=operators), before.path)
     for name in ("total", "items", "amounts", "last", "_event-time-timers"):
-        assert items(folded, "ledger", name) == items(before, "ledger", name)
+        assert items(compacted, "ledger", name) == items(before, "ledger", name)
         for key in ("alice", "bob", "carol", "nobody"):
-            assert folded.operator("ledger").keyed(name).get(key) == before.operator("ledger").keyed(name).get(key)
+            assert compacted.operator("ledger").keyed(name).get(key) == before.operator("ledger").keyed(name).get(key)
 
 
 def test_damaged_metadata_is_refused(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Json, Slice, SlicePlan
 from flott.errors import CorruptStateError
 from flott.graph.operator_ids import OperatorId
-from flott.runtime.managed_state.files.chains import Chain, StateFile
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStateFile, StateShape
 from flott.runtime.operators.watermarks import TimeProgress
 
@@ -36,14 +36,14 @@ class SubtaskSnapshot:
     """One operator subtask at the checkpoint."""
 
     watermark: int = MIN_WATERMARK
-    chain: Chain | None = None
+    sequence: FileSequence | None = None
     progress: TimeProgress | None = None
     operator_state: OperatorStateFile | None = None
 
     @property
     def files(self) -> tuple[StateFile | OperatorStateFile, ...]:
         """All state files it refers to."""
-        return (*(self.chain or ()), *((self.operator_state,) if self.operator_state is not None else ()))
+        return (*(self.sequence or ()), *((self.operator_state,) if self.operator_state is not None else ()))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class OperatorSnapshot:
     @property
     def has_keyed_state(self) -> bool:
         """Whether any subtask holds keyed state."""
-        return any(subtask.chain for subtask in self.subtasks)
+        return any(subtask.sequence for subtask in self.subtasks)
 
     @property
     def has_state(self) -> bool:
@@ -130,12 +130,12 @@ def with_names(manifest: Manifest, rename: Callable[[str], str]) -> Manifest:
     """The manifest with its state files under other names. They remember none of the files they were made of."""
 
     def renamed(subtask: SubtaskSnapshot) -> SubtaskSnapshot:
-        chain, items = subtask.chain, subtask.operator_state
-        if chain is not None:
-            chain = tuple(replace(file, name=rename(file.name), covers=()) for file in chain)
+        sequence, items = subtask.sequence, subtask.operator_state
+        if sequence is not None:
+            sequence = tuple(replace(file, name=rename(file.name), covers=()) for file in sequence)
         if items is not None:
             items = replace(items, name=rename(items.name))
-        return replace(subtask, chain=chain, operator_state=items)
+        return replace(subtask, sequence=sequence, operator_state=items)
 
     operators = {
         ident: replace(operator, subtasks=tuple(map(renamed, operator.subtasks)))
@@ -215,7 +215,7 @@ def _operator_out(snapshot: OperatorSnapshot) -> Json:
         "subtasks": [
             {
                 "watermark": subtask.watermark,
-                "chain": None if subtask.chain is None else [_file_out(file) for file in subtask.chain],
+                "chain": None if subtask.sequence is None else [_file_out(file) for file in subtask.sequence],
                 "progress": None if subtask.progress is None else _progress_out(subtask.progress),
                 "operator-state": None if subtask.operator_state is None else _items_out(subtask.operator_state),
             }

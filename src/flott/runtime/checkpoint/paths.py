@@ -68,9 +68,9 @@ def epoch_of_state_file(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def folded(operator: str, subtask: int, epoch: int, fold: str) -> str:
-    """The file that a fold makes of state as of an epoch; ``fold`` is the name of this one attempt at it."""
-    return f"{STATE}/{operator[:16]}-{subtask}-{epoch}-{fold}"
+def compacted(operator: str, subtask: int, epoch: int, attempt: str) -> str:
+    """The file that a compaction makes of state as of an epoch; ``attempt`` names this one attempt at it."""
+    return f"{STATE}/{operator[:16]}-{subtask}-{epoch}-{attempt}"
 
 
 def pin(name: str) -> str:

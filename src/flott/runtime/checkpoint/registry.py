@@ -1,10 +1,11 @@
 """Who refers to which state file: counted, so that a file goes when its last owner lets go. Driver side.
 
-Files are shared. A file that one epoch wrote is part of every later checkpoint until it is folded into another; a fold
-reads files while their checkpoints are being discarded; a savepoint may refer to files of checkpoints long gone. So
-nobody deletes a file because *he* no longer needs it: he releases it, and deletes what nobody refers to any more.
+Files are shared. A file that one epoch wrote is part of every later checkpoint until it is merged into another; a
+compaction reads files while their checkpoints are being discarded; a savepoint may refer to files of checkpoints long
+gone. So an owner that no longer needs a file does not delete it: the owner releases it, and files without any owner are
+deleted.
 
-The job master, the thread that folds and the one that takes a savepoint use it side by side.
+The job master, the thread that compacts files and the one that takes a savepoint use it side by side.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 
 
 class SharedRegistry:
-    """References from owners (checkpoints, folds, savepoints) to files: below ``root``, or by absolute name.
+    """References from owners (checkpoints, compactions, savepoints) to files: below ``root``, or by absolute name.
 
     >>> registry = SharedRegistry()
     >>> registry.register("chk-1", ["a", "b"])

@@ -26,7 +26,7 @@ from flott.runtime.checkpoint.pins import Pin, write_pin
 from flott.runtime.checkpoint.savepoint import located
 from flott.runtime.checkpoint.savepoint_files import discard_checkpoint, dispose_savepoint
 from flott.runtime.checkpoint.store import CheckpointStore, open_checkpoint
-from flott.runtime.managed_state.files.chains import StateFile
+from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.storage import LocalStorage

@@ -14,8 +14,8 @@ from flott.common._savepoint_format import SavepointFormatType
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import Manifest, OperatorSnapshot, SavepointMark, SubtaskSnapshot, with_names
-from flott.runtime.managed_state.files.chains import StateFile
-from flott.runtime.managed_state.files.folding import FoldOrder
+from flott.runtime.managed_state.files.compaction import CompactionOrder
+from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.managed_state.ttl.time_to_live import Horizon
 
@@ -25,40 +25,40 @@ Place = tuple[OperatorId, int]
 
 @dataclass(frozen=True)
 class CanonicalWork:
-    """What must be written before a canonical savepoint is complete: folded keyed state, copied operator state."""
+    """What must be written before a canonical savepoint is complete: compacted keyed state, copied operator state."""
 
-    folds: Mapping[Place, FoldOrder]
+    compactions: Mapping[Place, CompactionOrder]
     copies: Mapping[str, str]  #: file of the job -> name in the savepoint's folder
 
 
 def canonical_work(manifest: Manifest, folder: str) -> CanonicalWork:
     """Which files a canonical savepoint in a folder needs."""
-    folds: dict[Place, FoldOrder] = {}
+    compactions: dict[Place, CompactionOrder] = {}
     copies: dict[str, str] = {}
     for (ident, index), operator, subtask in _subtasks(manifest):
-        if subtask.chain:
+        if subtask.sequence:
             groups = groups_of(index, operator.max_parallelism, operator.parallelism)
             target = str(Path(folder, paths.keyed_state(ident, index)))
             horizon = Horizon(manifest.completed_at_ms, subtask.watermark, detached=True)
-            folds[ident, index] = FoldOrder(subtask.chain, (groups.start, groups.stop), target, True, horizon)
+            compactions[ident, index] = CompactionOrder(
+                subtask.sequence, (groups.start, groups.stop), target, True, horizon
+            )
         if subtask.operator_state is not None:
             copies.setdefault(subtask.operator_state.name, paths.operator_state(ident, index))
-    return CanonicalWork(folds, copies)
+    return CanonicalWork(compactions, copies)
 
 
-def canonical(
-    manifest: Manifest, ident: str, work: CanonicalWork, folded: Mapping[Place, StateFile]
-) -> Manifest:
+def canonical(manifest: Manifest, ident: str, work: CanonicalWork, compacted: Mapping[Place, StateFile]) -> Manifest:
     """The manifest of a canonical savepoint once its files are written: all names are relative to its folder."""
 
     def subtask_of(place: Place, subtask: SubtaskSnapshot) -> SubtaskSnapshot:
-        chain, items = subtask.chain, subtask.operator_state
-        if chain:
-            file = folded[place]
-            chain = (StateFile(Path(file.name).name, file.size, is_base=True),)
+        sequence, items = subtask.sequence, subtask.operator_state
+        if sequence:
+            file = compacted[place]
+            sequence = (StateFile(Path(file.name).name, file.size, is_base=True),)
         if items is not None:
             items = replace(items, name=work.copies[items.name])
-        return replace(subtask, chain=chain, operator_state=items)
+        return replace(subtask, sequence=sequence, operator_state=items)
 
     operators = {
         operator_id: replace(

@@ -11,8 +11,8 @@ from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import TaskProgress, gather
 from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.epoch.wire import Row
-from flott.runtime.managed_state.files.chains import StateFile
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.files.file_sequence import StateFile
 
 
 class LocalRunner:
@@ -23,7 +23,7 @@ class LocalRunner:
         self._cache = cache or TaskCache()
         self._cancelled = False
         self._interrupted = False  #: only the epoch that runs
-        self._cancelled_folds: set[str] = set()
+        self._cancelled_compactions: set[str] = set()
         self._done = 0
 
     def install(self, image: JobImage) -> None:
@@ -68,18 +68,18 @@ class LocalRunner:
         self._interrupted = True
         self._cache.interrupt_task()
 
-    def fold(self, orders: Sequence[FoldOrder], purpose: str) -> list[StateFile]:
-        assert self._image is not None, "install() comes before fold()"
+    def compact(self, orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
+        assert self._image is not None, "install() comes before compact()"
         storage = self._image.storage
         files = []
         for order in orders:
-            if purpose in self._cancelled_folds:
-                raise WorkerLostError("The fold was cancelled.")
-            files.append(fold(order, storage))
+            if purpose in self._cancelled_compactions:
+                raise WorkerLostError("The compaction was cancelled.")
+            files.append(compact(order, storage))
         return files
 
-    def cancel_fold(self, purpose: str) -> None:
-        self._cancelled_folds.add(purpose)
+    def cancel_compaction(self, purpose: str) -> None:
+        self._cancelled_compactions.add(purpose)
 
     def close(self) -> None:
         self._cache.clear()

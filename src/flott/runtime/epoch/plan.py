@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Slice
 from flott.graph.operator_ids import OperatorId
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.operator.operator_shares import OperatorStart
 from flott.runtime.operators.source import SourceAssignment
 from flott.runtime.operators.watermarks import TimeProgress
@@ -23,7 +23,7 @@ class SubtaskState:
     """Where an operator subtask begins."""
 
     watermark: int = MIN_WATERMARK
-    chain: Chain = ()
+    sequence: FileSequence = ()
     progress: TimeProgress = field(default_factory=TimeProgress)
     operator_state: OperatorStart = field(default_factory=OperatorStart)
 

@@ -12,7 +12,7 @@ from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.epoch.plan import SubtaskState
 from flott.runtime.epoch.report import OperatorReport
-from flott.runtime.managed_state.files.chains import Chain, StateFile
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.managed_state.operator.operator_shares import deal_out
 from flott.runtime.operators.watermarks import TimeProgress
@@ -25,7 +25,7 @@ def snapshot_of(operator: ChainedOperator, outcomes: Iterable[OperatorReport]) -
         operator.node.uid,
         operator.node.parallelism,
         operator.node.max_parallelism,
-        tuple(SubtaskSnapshot(o.watermark, o.chain, o.progress, o.operator_state) for o in outcomes),
+        tuple(SubtaskSnapshot(o.watermark, o.sequence, o.progress, o.operator_state) for o in outcomes),
     )
 
 
@@ -55,7 +55,7 @@ def redistribute(
     )
     if snapshot.parallelism == node.parallelism:
         return tuple(
-            SubtaskState(subtask.watermark, subtask.chain or (), subtask.progress or TimeProgress(), start)
+            SubtaskState(subtask.watermark, subtask.sequence or (), subtask.progress or TimeProgress(), start)
             for subtask, start in zip(snapshot.subtasks, operator_starts, strict=True)
         )
     watermark = min((subtask.watermark for subtask in snapshot.subtasks), default=MIN_WATERMARK)
@@ -76,18 +76,18 @@ def _progress(snapshot: OperatorSnapshot, subtask: int, parallelism: int) -> Tim
     return kept or TimeProgress()
 
 
-def _overlapping(snapshot: OperatorSnapshot, groups: range) -> Chain:
+def _overlapping(snapshot: OperatorSnapshot, groups: range) -> FileSequence:
     """The files of the former subtasks that owned any of these key groups, counting for those only.
 
-    The chains of several subtasks stand one after the other: they have no key in common, so their order is free.
+    The sequences of several subtasks stand one after the other: they have no key in common, so their order is free.
     """
-    chain: list[StateFile] = []
+    sequence: list[StateFile] = []
     for index, subtask in enumerate(snapshot.subtasks):
         owned = groups_of(index, snapshot.max_parallelism, snapshot.parallelism)
         shared = range(max(owned.start, groups.start), min(owned.stop, groups.stop))
         if shared:
-            chain += (file.restricted(shared) for file in subtask.chain or () if file.within(shared))
-    return tuple(chain)
+            sequence += (file.restricted(shared) for file in subtask.sequence or () if file.within(shared))
+    return tuple(sequence)
 
 
 def is_rescaled(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph) -> bool:

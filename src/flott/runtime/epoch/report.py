@@ -12,7 +12,7 @@ from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.topology import Topology
 from flott.runtime.logs.line import TaskLog
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.operators.lateness import LateCount
 from flott.runtime.operators.source import SplitReport
@@ -34,7 +34,7 @@ class OperatorReport:
     watermark: int = MIN_WATERMARK
     watermark_in: int = MIN_WATERMARK  #: how far the operator was told that event time has come
     watermark_out: int = MIN_WATERMARK  #: and what it told those that follow
-    chain: Chain | None = None  #: its keyed state; None if it has none
+    sequence: FileSequence | None = None  #: its keyed state; None if it has none
     operator_state: OperatorStateFile | None = None
     state_entries: int = 0
     progress: TimeProgress | None = None  #: of a watermark generator in the middle of a stream
@@ -52,7 +52,7 @@ class OperatorReport:
     @property
     def state_bytes(self) -> int:
         """The size of all its state files."""
-        keyed = sum(file.size for file in self.chain or ())
+        keyed = sum(file.size for file in self.sequence or ())
         return keyed + (self.operator_state.size if self.operator_state is not None else 0)
 
 

@@ -11,8 +11,8 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.wire import FAILURE, REPORT, SAID, Row
-from flott.runtime.managed_state.files.chains import StateFile
-from flott.runtime.managed_state.files.folding import FoldOrder
+from flott.runtime.managed_state.files.compaction import CompactionOrder
+from flott.runtime.managed_state.files.file_sequence import StateFile
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class EpochRunner(Protocol):
     def interrupt(self) -> None:
         """Stop the epoch that is running, from another thread; ``run`` then raises, and may be called again."""
 
-    def fold(self, orders: Sequence[FoldOrder], purpose: str) -> list[StateFile]:
-        """Fold state files, beside the epochs: called from other threads than ``run``, for one purpose at a time.
+    def compact(self, orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
+        """Compact state files, beside the epochs: called from other threads than ``run``, for one purpose at a time.
 
         A carrier may add to the name of a target, because it may try several times. Raises if any order fails; what
         was written by then is the caller's to delete.
         """
 
-    def cancel_fold(self, purpose: str) -> None:
-        """Stop the folds for a purpose, at work or yet to come, from another thread; ``fold`` then raises."""
+    def cancel_compaction(self, purpose: str) -> None:
+        """Stop the compactions for a purpose, at work or yet to come, from another thread; ``compact`` then raises."""
 
     def close(self) -> None:
         """Release what ``install`` took."""

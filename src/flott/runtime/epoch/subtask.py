@@ -27,7 +27,7 @@ from flott.runtime.epoch.wire import Origin, Row, decode_records, encode_records
 from flott.runtime.logs.hearing import Speaker
 from flott.runtime.managed_state.backends.backend import BackendSettings, StateOwner, make_keyed_state
 from flott.runtime.managed_state.backends.hashmap import KeyedState
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.managed_state.operator.operator_state import OperatorState
@@ -98,7 +98,7 @@ class Subtask:
         self._operator_states = [OperatorState(op.label) for op in vertex.operators]
         self.operators = [self._build(index, operator) for index, operator in enumerate(vertex.operators)]
         self._traffic = [RecordCounts() for _ in vertex.operators]
-        self._chains: list[Chain] = [() for _ in vertex.operators]
+        self._sequences: list[FileSequence] = [() for _ in vertex.operators]
         self.partitions: dict[int, ResultPartition] = {}
         self._times: list[tuple[EventTime, EventTime]] = []  #: what each operator was told, and what it told others
         self._metrics_before: list[dict[str, tuple[str, int | float]]] = [{} for _ in vertex.operators]
@@ -290,8 +290,8 @@ class Subtask:
             instance.progress = start.progress
         if state is None:
             return
-        state.bring_to(start.chain, self.image.storage)
-        self._chains[index] = start.chain
+        state.bring_to(start.sequence, self.image.storage)
+        self._sequences[index] = start.sequence
 
     def _renew(self, index: int) -> None:
         """The operator state was read anew, because an epoch ran elsewhere: a function that keeps it in fields of its
@@ -374,9 +374,9 @@ class Subtask:
         with _blaming(operator, "sending results to the driver"):
             encoded = encode_records(results, None, None) if results else None
         told, tells = self._times[index]
-        chain = self._save_state(index, operator, state, attempt_id) if state is not None else None
+        sequence = self._save_state(index, operator, state, attempt_id) if state is not None else None
         operator_state = self._save_operator_state(index, operator, attempt_id)
-        sizes = {file.name: file.size for file in chain or ()}
+        sizes = {file.name: file.size for file in sequence or ()}
         if operator_state is not None:
             sizes[operator_state.name] = operator_state.size
         own = self._file_name(operator, attempt_id)
@@ -384,7 +384,7 @@ class Subtask:
             watermark=instance.watermark,
             watermark_in=told.watermark,
             watermark_out=tells.watermark,
-            chain=chain,
+            sequence=sequence,
             operator_state=operator_state,
             written_bytes=sum(size for name, size in sizes.items() if name.startswith(own)),
             state_entries=(state.entry_count() if state else 0) + self._operator_states[index].size(),
@@ -410,10 +410,10 @@ class Subtask:
     def _file_name(self, operator: ChainedOperator, attempt_id: str) -> str:
         return f"state/{operator.id[:16]}-{self.index}-{self.scope.epoch}-{attempt_id}"
 
-    def _save_state(self, index: int, operator: ChainedOperator, state: KeyedState, attempt_id: str) -> Chain:
+    def _save_state(self, index: int, operator: ChainedOperator, state: KeyedState, attempt_id: str) -> FileSequence:
         name = self._file_name(operator, attempt_id)
         with _blaming(operator, "saving its keyed state"):
-            return state.save(self._chains[index], self.image.storage, name)
+            return state.save(self._sequences[index], self.image.storage, name)
 
     @property
     def records_sent(self) -> int:

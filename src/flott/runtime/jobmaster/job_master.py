@@ -64,7 +64,7 @@ from flott.runtime.jobmaster.states import JobStatusHistory
 from flott.runtime.jobmaster.time_report import Standings, TimeSnapshot, note_standings
 from flott.runtime.jobmaster.wakeups import clock_driven, next_wakeup
 from flott.runtime.jobmaster.watchdog import EpochWatchdog
-from flott.runtime.managed_state.files.compaction_policy import FoldRules
+from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 
 log = logging.getLogger("flott.job")
 
@@ -87,7 +87,7 @@ class JobMaster:
     listeners: Sequence[JobListener] = ()
     on_step: Callable[[str, int], None] = lambda step, epoch: None  #: called between the steps of the protocol
     beside: SideWork = field(default_factory=Threaded)  #: where work beside the epochs is done
-    fold_rules: FoldRules = field(default_factory=FoldRules)
+    compaction_rules: CompactionRules = field(default_factory=CompactionRules)
     began_with: RestoredFrom | None = None  #: the snapshot that was made the first checkpoint of a new job
 
     history: JobStatusHistory = field(init=False)
@@ -108,7 +108,7 @@ class JobMaster:
         self._budget = self._limits.first_budget
         retain = options.read(self.configuration, options.CHECKPOINTS_RETAINED)
         self.retained = RetainedCheckpoints(self.store, retain)
-        self._compaction = Compaction(self.runner, self.retained, self.beside, self.run_id, self.fold_rules)
+        self._compaction = Compaction(self.runner, self.retained, self.beside, self.run_id, self.compaction_rules)
         self._poll_ms = options.read(self.configuration, options.EPOCH_POLL_INTERVAL)
         self._policy = CheckpointPolicy.of(self.configuration)
         self._watchdog = EpochWatchdog(self._policy.timeout_ms, self.clock, self.runner.interrupt)

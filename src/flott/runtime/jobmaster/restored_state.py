@@ -70,7 +70,7 @@ def _unclaimed(manifest: Manifest, graph: JobGraph, storage: LocalStorage) -> It
 def _held(ident: OperatorId, snapshot: OperatorSnapshot, manifest: Manifest, storage: LocalStorage) -> Iterator[str]:
     """What the snapshot holds of an operator, in words."""
     keyed: dict[str, None] = {}
-    for name in dict.fromkeys(file.name for subtask in snapshot.subtasks for file in subtask.chain or ()):
+    for name in dict.fromkeys(file.name for subtask in snapshot.subtasks for file in subtask.sequence or ()):
         with open_state_file(storage, name) as reader:
             keyed |= dict.fromkeys(f"{table.kind} state {table.name!r}" for table in reader.tables)
     yield from keyed

@@ -124,7 +124,7 @@ class SavepointCoordinator:
     def cancel(self) -> None:
         """The job was cancelled: do not finish what is at work."""
         self._cancelled = True
-        self._runner.cancel_fold(self.PURPOSE)
+        self._runner.cancel_compaction(self.PURPOSE)
 
     # --- from the job's thread, between two epochs -------------------------------------------------------------------
 
@@ -234,11 +234,13 @@ class SavepointCoordinator:
     def _write_canonical(self, ident: str, target: LocalStorage, manifest: Manifest) -> int:
         self._retained.pin(Pin(ident, target.root, frozenset()))  # it keeps no file, but says what is half written
         work = canonical_work(manifest, target.root)
-        orders = list(work.folds.values())
-        folded = dict(zip(work.folds, self._runner.fold(orders, self.PURPOSE) if orders else [], strict=True))
+        orders = list(work.compactions.values())
+        compacted = dict(
+            zip(work.compactions, self._runner.compact(orders, self.PURPOSE) if orders else [], strict=True)
+        )
         for source, name in work.copies.items():
             target.copy(str(Path(self._storage.root, source).resolve()), name)
-        savepoint = canonical(manifest, ident, work, folded)
+        savepoint = canonical(manifest, ident, work, compacted)
         for name in target.list("."):
             if name not in savepoint.files:
                 target.delete(name)  # of an attempt that was tried again

@@ -26,16 +26,16 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import TaskProgress, gather
-from flott.runtime.managed_state.files.chains import StateFile
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.turns import Turns
-from flott.runtime.spark.worker import PLAN, FoldBody, StageBody, encode_plan
+from flott.runtime.spark.worker import PLAN, CompactionBody, StageBody, encode_plan
 
-#: Folds of no more than this many bytes in all are done in the driver: a Spark job would cost more than they do.
-SMALL_FOLD_BYTES = 1 << 20
+#: Compactions of no more than this many bytes in all are done in the driver: a Spark job would cost more than they do.
+SMALL_COMPACTION_BYTES = 1 << 20
 #: Larger ones take so many tasks at most, lest epochs wait for cores.
-FOLD_TASKS = 4
+COMPACTION_TASKS = 4
 
 
 class SparkRunner:
@@ -49,7 +49,7 @@ class SparkRunner:
         self._turns = Turns(context, self._token)
         self._image: JobImage | None = None
         self._broadcast: Broadcast[JobImage] | None = None
-        self._former: Broadcast[JobImage] | None = None  #: that of the image before: a fold may still use it
+        self._former: Broadcast[JobImage] | None = None  #: that of the image before: a compaction may still use it
         self._group = ""  #: of all jobs of this runner, whatever the image: what was cancelled stays so
         self._bodies: list[StageBody] = []
         self._base: RDD[Any] | None = None
@@ -149,30 +149,32 @@ class SparkRunner:
             with suppress(Py4JError):
                 self._context._jsc.sc().cancelJobGroup(self._group)
 
-    def fold(self, orders: Sequence[FoldOrder], purpose: str) -> list[StateFile]:
+    def compact(self, orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
         """In a job and a job group of its own: properties belong to a thread, so the epochs' are not touched."""
         image = self._image
-        assert image is not None, "install() comes before fold()"
-        if sum(file.size for order in orders for file in order.chain) <= SMALL_FOLD_BYTES:
-            return [fold(order, image.storage) for order in orders]
+        assert image is not None, "install() comes before compact()"
+        if sum(file.size for order in orders for file in order.sequence) <= SMALL_COMPACTION_BYTES:
+            return [compact(order, image.storage) for order in orders]
         try:
-            self._context.setJobGroup(self._fold_group(purpose), f"{image.job_name}: {purpose}", interruptOnCancel=True)
-            tasks = min(len(orders), FOLD_TASKS, max(1, self._context.defaultParallelism // 2))
-            rdd = self._context.parallelize(orders, tasks).mapPartitions(FoldBody(image, self._files))
+            self._context.setJobGroup(
+                self._compaction_group(purpose), f"{image.job_name}: {purpose}", interruptOnCancel=True
+            )
+            tasks = min(len(orders), COMPACTION_TASKS, max(1, self._context.defaultParallelism // 2))
+            rdd = self._context.parallelize(orders, tasks).mapPartitions(CompactionBody(image, self._files))
             turn = self._turns.take()
             try:
                 return rdd.collect()
             finally:
                 self._turns.end(turn)
         except Py4JError as error:
-            raise WorkerLostError(f"Spark could not fold state files: {self._reason(error)}") from error
+            raise WorkerLostError(f"Spark could not compact state files: {self._reason(error)}") from error
 
-    def cancel_fold(self, purpose: str) -> None:
+    def cancel_compaction(self, purpose: str) -> None:
         with suppress(Py4JError):
-            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._fold_group(purpose))
+            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._compaction_group(purpose))
 
-    def _fold_group(self, purpose: str) -> str:
-        return f"flott-{self._token}-{purpose}"  # whatever the image is: it may change while a fold is at work
+    def _compaction_group(self, purpose: str) -> str:
+        return f"flott-{self._token}-{purpose}"  # whatever the image is: it may change while a compaction is at work
 
     def close(self) -> None:
         self._ahead.shutdown()  # after what is still being made or deleted

@@ -19,8 +19,8 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.logs.capture import claim_process
-from flott.runtime.managed_state.files.chains import StateFile
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.worker_place import worker_place
 from flott.runtime.storage import LocalStorage
@@ -60,21 +60,21 @@ class StageBody:
             yield from produced
 
 
-class FoldBody:
-    """The body of the tasks that fold state files. It takes along what a worker must know, but no vertex."""
+class CompactionBody:
+    """The body of the tasks that compact state files. It takes along what a worker must know, but no vertex."""
 
     def __init__(self, image: JobImage, files: WorkerFiles):
         self._image = replace(image, payloads={})
         self._files = files
 
-    def __call__(self, orders: Iterable[FoldOrder]) -> Iterator[StateFile]:
+    def __call__(self, orders: Iterable[CompactionOrder]) -> Iterator[StateFile]:
         context = TaskContext.get()
         assert context is not None
         self._files.enter()
         self._image.prepare_process()  # files may hold objects of the program's classes
         for order in orders:
             # Two attempts never write to one file: that of the first may still be at work, unknown to anybody.
-            yield fold(replace(order, target=f"{order.target}-{context.taskAttemptId()}"), self._image.storage)
+            yield compact(replace(order, target=f"{order.target}-{context.taskAttemptId()}"), self._image.storage)
 
 
 def encode_plan(plan: EpochPlan, storage: LocalStorage) -> str:

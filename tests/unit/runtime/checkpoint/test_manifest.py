@@ -115,8 +115,8 @@ def test_files_are_renamed_wherever_they_are_referred_to():
     renamed = with_names(EXAMPLE, lambda name: f"/elsewhere/{name}")
     assert renamed.files == {f"/elsewhere/{name}" for name in EXAMPLE.files}
     assert renamed.state_bytes == EXAMPLE.state_bytes
-    chains = [s.chain or () for op in renamed.operators.values() for s in op.subtasks]
-    assert not any(file.covers for chain in chains for file in chain), "nobody has files under such names"
+    sequences = [s.sequence or () for op in renamed.operators.values() for s in op.subtasks]
+    assert not any(file.covers for sequence in sequences for file in sequence), "nobody has files under such names"
     assert with_names(Manifest("j", "n", 1, 0, 0), str.upper) == Manifest("j", "n", 1, 0, 0)
 
 
@@ -124,7 +124,7 @@ def test_a_manifest_knows_its_files_and_their_size():
     assert EXAMPLE.files == {"state/base", "state/d", "state/other", "state/items"}
     assert EXAMPLE.state_bytes == 157
     assert EXAMPLE.operators[OperatorId("ab" * 16)].has_state
-    assert not OperatorSnapshot("n", None, 1, 1, (SubtaskSnapshot(chain=()), SubtaskSnapshot())).has_state
+    assert not OperatorSnapshot("n", None, 1, 1, (SubtaskSnapshot(sequence=()), SubtaskSnapshot())).has_state
     unkeyed = OperatorSnapshot("n", None, 1, 1, (SubtaskSnapshot(operator_state=OperatorStateFile("f", 1, ())),))
     assert (unkeyed.has_state, unkeyed.has_keyed_state) == (True, False)
 

@@ -14,11 +14,11 @@ def test_a_file_is_given_up_by_the_last_of_its_owners():
     registry = SharedRegistry()
     registry.register("chk-1", ["a", "b"])
     registry.register("chk-2", ["b"])
-    registry.register("fold", ["b", "/elsewhere/c"])
+    registry.register("compact", ["b", "/elsewhere/c"])
     assert registry.release("chk-1") == ("a",)
     assert registry.release("chk-2") == ()
     assert registry.is_referenced("b")
-    assert registry.release("fold") == ("/elsewhere/c", "b")
+    assert registry.release("compact") == ("/elsewhere/c", "b")
     assert not registry.is_referenced("b")
 
 

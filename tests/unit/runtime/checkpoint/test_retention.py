@@ -38,9 +38,9 @@ def name(epoch: int, attempt: str = "r1-0-7") -> str:
 
 
 def test_orphans_are_files_of_past_epochs_that_nobody_refers_to():
-    used, failed, folded, running = name(1), name(2, "r1-1-9"), name(2, "r1-fold-4"), name(3)
+    used, failed, compacted, running = name(1), name(2, "r1-1-9"), name(2, "r1-fold-4"), name(3)
     referenced = {f"state/{used}"}.__contains__
-    found = [used, failed, folded, running, "notes.txt"]
-    assert orphans(found, referenced, 2) == (f"state/{failed}", f"state/{folded}")
-    assert orphans(found, referenced, 3) == (f"state/{failed}", f"state/{folded}", f"state/{running}")
+    found = [used, failed, compacted, running, "notes.txt"]
+    assert orphans(found, referenced, 2) == (f"state/{failed}", f"state/{compacted}")
+    assert orphans(found, referenced, 3) == (f"state/{failed}", f"state/{compacted}", f"state/{running}")
     assert orphans([used], lambda path: False, 1) == (f"state/{used}",)

@@ -41,7 +41,7 @@ class Bench:
         self.graph: JobGraph = chain(env.get_stream_graph(clear_transformations=True, job_name="bench"))
         self.storage = LocalStorage(str(folder), sync=False)
         self.image: JobImage = make_image(self.graph, "image", "job", self.storage, settings or TaskSettings())
-        self.chains: dict[Any, tuple[SubtaskState, ...]] = {}
+        self.states: dict[Any, tuple[SubtaskState, ...]] = {}
 
     def plan(self, epoch: int, start: int, stop: int, attempt: int = 0, final: bool = False) -> EpochPlan:
         """Every split of every source from start to stop."""
@@ -52,7 +52,7 @@ class Bench:
                 SourceAssignment(tuple(SliceAssignment(part, TimeProgress()) for part in parts), None, final)
                 for parts in assign_slices(slices, vertex.parallelism, {})
             )
-        return EpochPlan("run", epoch, attempt, 1_000 * epoch, 7, sources, self.chains, final)
+        return EpochPlan("run", epoch, attempt, 1_000 * epoch, 7, sources, self.states, final)
 
     def run(self, plan: EpochPlan, cache: TaskCache, shuffle: Shuffle = list) -> tuple[list[list[Row]], EpochResult]:
         """All rows that left each stage, and the result."""
@@ -75,10 +75,10 @@ class Bench:
     def accept(self, result: EpochResult) -> None:
         """The next epoch continues from this one."""
         for ident in self.graph.operators:
-            self.chains = {
-                **self.chains,
+            self.states = {
+                **self.states,
                 ident: tuple(
-                    SubtaskState(outcome.watermark, outcome.chain or (), outcome.progress or TimeProgress())
+                    SubtaskState(outcome.watermark, outcome.sequence or (), outcome.progress or TimeProgress())
                     for _, outcome in result.of_operator(ident)
                 ),
             }
@@ -124,7 +124,7 @@ def contents(bench: Bench, result: EpochResult) -> dict[str, bytes]:
         file.name: bench.storage.read(file.name)
         for report in result.reports
         for outcome in report.operators.values()
-        for file in outcome.chain or ()
+        for file in outcome.sequence or ()
     }
 
 

@@ -179,7 +179,7 @@ def test_a_damaged_plan_is_refused_by_name_and_nothing_is_deleted(job: Path, dam
 
 
 @pytest.mark.parametrize("claim", [False, True], ids=["copied", "claimed"])
-def test_every_file_of_a_chain_is_needed_whatever_its_age(job: Path, claim: bool) -> None:
+def test_every_file_of_a_sequence_is_needed_whatever_its_age(job: Path, claim: bool) -> None:
     for name in files_of(job, LAST):
         kept = (job / name).read_bytes()
         (job / name).unlink()

@@ -15,7 +15,7 @@ import pytest
 from flott.common.job_status import JobStatus
 from flott.errors import StorageError
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.managed_state.files.compaction_policy import FoldRules
+from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.storage import DRAFT, LocalStorage
 from flott.testing.harness import Incarnation, live
 from flott.testing.sinks import Ledger
@@ -26,8 +26,8 @@ RETRY = {
     "restart_strategy__fixed_delay__attempts": "100",
 }
 NO_RETRY = {"restart_strategy__type": "none"}
-#: Folds something after almost every epoch.
-OFTEN = FoldRules(fan_in=2, rewrite_min_deltas=2)
+#: Compactions something after almost every epoch.
+OFTEN = CompactionRules(fan_in=2, rewrite_min_deltas=2)
 
 
 @dataclass
@@ -79,7 +79,7 @@ class DiskStorage(LocalStorage):
 
 def run(folder: Path, disk: Disk, ledger: Ledger, **options: str) -> Incarnation:
     storage = DiskStorage(str(folder), sync=False, disk=disk)
-    return live(summing_job(ledger, **options), folder, storage=storage, fold_rules=OFTEN)
+    return live(summing_job(ledger, **options), folder, storage=storage, compaction_rules=OFTEN)
 
 
 def whole(folder: Path) -> None:

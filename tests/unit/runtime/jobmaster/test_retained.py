@@ -1,7 +1,7 @@
-"""Random sequences of checkpoints, folds, pins, failures and crashes, against a model.
+"""Random sequences of checkpoints, compactions, pins, failures and crashes, against a model.
 
-A state file holds the list of changes it stands for, and folding appends lists. So what a checkpoint means can be read
-from the disk and compared with what it meant when it was made, whatever was folded and deleted since.
+A state file holds the list of changes it stands for, and compaction appends lists. So what a checkpoint means can be
+read from the disk and compared with what it meant when it was made, whatever was compacted and deleted since.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from flott.runtime.checkpoint.pins import Pin, read_pins, write_pin
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.jobmaster.compactor import Compaction
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
-from flott.runtime.managed_state.files.chains import Chain, StateFile
-from flott.runtime.managed_state.files.compaction_policy import FoldRules
-from flott.runtime.managed_state.files.folding import FoldOrder
+from flott.runtime.managed_state.files.compaction import CompactionOrder
+from flott.runtime.managed_state.files.compaction_policy import CompactionRules
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.storage import LocalStorage
 from flott.testing.harness import Faults, UnreliableStorage
 
 OPERATOR = OperatorId("0123456789abcdef" * 2)
-RULES = FoldRules(fan_in=3, rewrite_factor=3, rewrite_min_deltas=4, smallest_tier_bytes=4, max_orders=2, max_bytes=20)
+RULES = CompactionRules(
+    fan_in=3, rewrite_factor=3, rewrite_min_deltas=4, smallest_tier_bytes=4, max_orders=2, max_bytes=20
+)
 
 
 class Crash(BaseException):
@@ -74,22 +76,22 @@ class TroubledStorage(LocalStorage):
 
 
 class Folder:
-    """A runner that can only fold, and adds to the names it was given, as Spark's does."""
+    """A runner that can only compact, and adds to the names it was given, as Spark's does."""
 
     def __init__(self, storage: LocalStorage):
         self.storage = storage
 
-    def fold(self, orders: Sequence[FoldOrder], purpose: str) -> list[StateFile]:
-        return [self._fold(order) for order in orders]
+    def compact(self, orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
+        return [self._compact(order) for order in orders]
 
-    def _fold(self, order: FoldOrder) -> StateFile:
+    def _compact(self, order: CompactionOrder) -> StateFile:
         self.storage.trouble.strike()  # type: ignore[attr-defined]
-        changes = [change for file in order.chain for change in json.loads(self.storage.read(file.name))]
+        changes = [change for file in order.sequence for change in json.loads(self.storage.read(file.name))]
         name = f"{order.target}-7"
         LocalStorage.write(self.storage, name, json.dumps(changes).encode())
         return StateFile(name, len(changes), order.whole)
 
-    def cancel_fold(self, purpose: str) -> None:
+    def cancel_compaction(self, purpose: str) -> None:
         pass
 
 
@@ -149,10 +151,10 @@ class Job:
         if self.latest is not None:
             self.compaction.hold_up(self.latest.operators)
         self.store.write_input(EpochInput(epoch, 0, {}))
-        chains = list(self._chains(epoch, changed))
+        sequences = list(self._sequences(epoch, changed))
         if outcome == "failed":
             return
-        operators = self.compaction.adopt({OPERATOR: snapshot(chains)})
+        operators = self.compaction.adopt({OPERATOR: snapshot(sequences)})
         if outcome == "unpublished":
             return
         done = Manifest("j", "job", epoch, 0, 0, operators=operators)
@@ -161,23 +163,23 @@ class Job:
         self.retained.subsume()
         self.compaction.completed(done)
 
-    def _chains(self, epoch: int, changed: list[bool]) -> Iterator[Chain]:
+    def _sequences(self, epoch: int, changed: list[bool]) -> Iterator[FileSequence]:
         last = self.latest.operators[OPERATOR].subtasks if self.latest is not None else ()
         for index in range(max(len(changed), len(last))):
-            chain = (last[index].chain or ()) if index < len(last) else ()
+            sequence = (last[index].sequence or ()) if index < len(last) else ()
             if index < len(changed) and changed[index]:
                 name = f"state/{OPERATOR[:16]}-{index}-{epoch}-r{self.run}-{self.attempt}"
                 LocalStorage.write(self.storage, name, json.dumps([f"{epoch}"]).encode())
-                chain = (*chain, StateFile(name, 1, False))
-            yield chain
+                sequence = (*sequence, StateFile(name, 1, False))
+            yield sequence
 
     def rescale(self) -> None:
-        """The chains of the last checkpoint become parts of others: nothing that is being folded is in them now."""
+        """The sequences of the last checkpoint become parts of others: nothing being compacted is in them now."""
         assert self.latest is not None
         done = self.latest
         self.store.write_input(EpochInput(self.epoch, 0, {}))
         subtasks = tuple(
-            replace(subtask, chain=tuple(replace(file, groups=(0, 9)) for file in subtask.chain or ()))
+            replace(subtask, sequence=tuple(replace(file, groups=(0, 9)) for file in subtask.sequence or ()))
             for subtask in done.operators[OPERATOR].subtasks
         )
         operators = {OPERATOR: replace(done.operators[OPERATOR], subtasks=subtasks)}
@@ -199,14 +201,16 @@ class Job:
             self.retained.release("savepoint")
 
 
-def snapshot(chains: Sequence[Chain]) -> OperatorSnapshot:
-    return OperatorSnapshot("o", None, len(chains), 128, tuple(SubtaskSnapshot(chain=chain) for chain in chains))
+def snapshot(sequences: Sequence[FileSequence]) -> OperatorSnapshot:
+    return OperatorSnapshot(
+        "o", None, len(sequences), 128, tuple(SubtaskSnapshot(sequence=sequence) for sequence in sequences)
+    )
 
 
 def meaning(root: str, manifest: Manifest) -> list[list[str]]:
     """What a checkpoint says, by the files on the disk."""
     return [
-        [change for file in subtask.chain or () for change in json.loads(Path(root, file.name).read_text())]
+        [change for file in subtask.sequence or () for change in json.loads(Path(root, file.name).read_text())]
         for subtask in manifest.operators[OPERATOR].subtasks
     ]
 
@@ -248,7 +252,7 @@ _epochs = st.tuples(
 _moves = st.one_of(
     _epochs,
     _epochs,
-    st.tuples(st.just("fold")),
+    st.tuples(st.just("compact")),
     st.tuples(st.just("crash"), _changes, st.integers(0, 8)),
     st.tuples(st.just("refuse"), _changes, st.integers(0, 8)),
     st.tuples(st.sampled_from(["sweep", "restart", "rescale", "savepoint", "dispose"])),
@@ -261,7 +265,7 @@ def play(root: str, elsewhere: Path, moves: list[Any], retain: int, compaction: 
         match move:
             case ("epoch", changed, outcome):
                 job.run_epoch(changed, outcome)
-            case ("fold",):
+            case ("compact",):
                 job.later.catch_up()
             case ("sweep",):
                 job.tidy()
@@ -343,7 +347,7 @@ def test_a_pin_is_kept_while_the_place_of_its_savepoint_is_out_of_reach(tmp_path
 
 
 class LetsGoTooEarly(Compaction):
-    """The result of a fold is nobody's between its end and the checkpoint that adopts it."""
+    """The result of a compaction is nobody's between its end and the checkpoint that adopts it."""
 
     def adopt(self, operators: Any) -> Any:
         adopted = super().adopt(operators)
@@ -353,25 +357,28 @@ class LetsGoTooEarly(Compaction):
 
 
 class NeverLetsGo(Compaction):
-    """What was folded stays for ever."""
+    """What was compacted stays for ever."""
 
     def _settle(self, job: Any) -> None:
         self._job = None
 
 
 class WritesUnguarded(Compaction):
-    """A sweep takes what a fold has written under a name of its own."""
+    """A sweep takes what a compaction has written under a name of its own."""
 
     def _is_being_written(self, name: str) -> bool:
         return False
 
 
 class Careless(Compaction):
-    """The result of a fold is put into a chain that does not hold what was folded."""
+    """The result of a compaction is put into a sequence that does not hold what was compacted."""
 
     def _adopt_operator(self, ident: Any, snapshot: Any, results: Any) -> Any:
         subtasks = [
-            replace(subtask, chain=(results[ident, i], *(subtask.chain or ())[len(self._job.orders[ident, i].chain) :]))  # type: ignore
+            replace(
+                subtask,
+                sequence=(results[ident, i], *(subtask.sequence or ())[len(self._job.orders[ident, i].sequence) :]),  # type: ignore
+            )
             if (ident, i) in results
             else subtask
             for i, subtask in enumerate(snapshot.subtasks)

@@ -406,11 +406,11 @@ def test_a_canonical_savepoint_is_one_folder_with_one_base_file_per_subtask(tmp_
     _, manifest = open_checkpoint(asking.path, False)
     assert manifest.savepoint is not None
     assert (manifest.savepoint.format, manifest.savepoint.home) == (CANONICAL, None)
-    chains = [s.chain for op in manifest.operators.values() for s in op.subtasks if s.chain]
-    assert chains
-    assert all(len(chain) == 1 and chain[0].is_base and not chain[0].covers for chain in chains)
+    sequences = [s.sequence for op in manifest.operators.values() for s in op.subtasks if s.sequence]
+    assert sequences
+    assert all(len(sequence) == 1 and sequence[0].is_base and not sequence[0].covers for sequence in sequences)
     assert {path.name for path in Path(asking.path).iterdir()} == {"_metadata", *manifest.files}
-    assert all((Path(asking.path) / f.name).stat().st_size == f.size for chain in chains for f in chain)
+    assert all((Path(asking.path) / f.name).stat().st_size == f.size for sequence in sequences for f in sequence)
     assert Path(asking.path).name.startswith("savepoint-job-")
     moved = tmp_path / "moved"
     Path(asking.path).rename(moved)
@@ -776,7 +776,7 @@ def test_a_claim_is_given_back_if_the_job_never_starts(tmp_path: Path) -> None:
     assert Counter(ledger.records) == expected(range(40))
 
 
-def test_a_claimed_savepoint_is_deleted_while_the_job_runs_once_its_files_are_folded(tmp_path: Path) -> None:
+def test_a_claimed_savepoint_is_deleted_while_the_job_runs_once_its_files_are_compacted(tmp_path: Path) -> None:
     source, ledger = ScriptedSource(script(400, 2)), Ledger(uuid4().hex)
     asking = Asking(1, tmp_path / "sp", After.STOP)
     run(asking, tmp_path / "job", source, ledger)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from flott.errors import StorageError
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.encoding import encode_key
-from flott.runtime.managed_state.files.chains import Chain
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.handles import (
     TableAggregatingState,
     TableListState,
@@ -258,41 +258,41 @@ class Model:
         return seen
 
 
-def folded(
-    chain: Chain, storage: Any, name: str, start: int = 0, stop: int | None = None, groups: range = ALL_GROUPS
-) -> Chain:
-    """The chain with some neighbours among its files folded into one."""
-    stop = len(chain) if stop is None else stop
-    order = FoldOrder(chain[start:stop], (groups.start, groups.stop), name, whole=start == 0)
-    return (*chain[:start], fold(order, storage), *chain[stop:])
+def compacted(
+    sequence: FileSequence, storage: Any, name: str, start: int = 0, stop: int | None = None, groups: range = ALL_GROUPS
+) -> FileSequence:
+    """The sequence with some neighbours among its files compacted into one."""
+    stop = len(sequence) if stop is None else stop
+    order = CompactionOrder(sequence[start:stop], (groups.start, groups.stop), name, whole=start == 0)
+    return (*sequence[:start], compact(order, storage), *sequence[stop:])
 
 
 class Folder:
-    """Folds chains as compaction might, with names of its own."""
+    """Compactions sequences as compaction might, with names of its own."""
 
     def __init__(self, storage: Any) -> None:
         self._storage = storage
-        self._names = map("folded-{}".format, count())
+        self._names = map("compacted-{}".format, count())
 
-    def __call__(self, chain: Chain, run: Run | None, groups: range = ALL_GROUPS) -> Chain:
-        if run is None or not chain:
-            return chain
-        start = run[0] % len(chain)
-        return folded(chain, self._storage, next(self._names), start, start + run[1], groups)
+    def __call__(self, sequence: FileSequence, run: Run | None, groups: range = ALL_GROUPS) -> FileSequence:
+        if run is None or not sequence:
+            return sequence
+        start = run[0] % len(sequence)
+        return compacted(sequence, self._storage, next(self._names), start, start + run[1], groups)
 
 
-#: Where a fold begins, counted round the chain, and how many files it takes; None: nothing is folded.
+#: Where a compaction begins, counted round the sequence, and how many files it takes; None: nothing is compacted.
 Run = tuple[int, int]
-#: After most epochs nothing is folded; else anything from one file to the whole chain.
+#: After most epochs nothing is compacted; else anything from one file to the whole sequence.
 runs: st.SearchStrategy[Run | None] = st.one_of(
     st.none(), st.none(), st.tuples(st.integers(0, 12), st.integers(1, 9)), st.just((0, 100))
 )
 
 
-def fresh(chain: Chain, storage: Any, groups: range = ALL_GROUPS) -> Worker:
+def fresh(sequence: FileSequence, storage: Any, groups: range = ALL_GROUPS) -> Worker:
     """A worker that was never seen before, restored."""
     worker = Worker(groups)
-    worker.state.bring_to(chain, storage)
+    worker.state.bring_to(sequence, storage)
     return worker
 
 

@@ -1,6 +1,6 @@
 """A small cluster that holds keyed state: hosts, processes and subtasks, with everything that may happen to them.
 
-It does what the driver and the workers do with the state of one keyed operator (bring to a version, save, fold,
+It does what the driver and the workers do with the state of one keyed operator (bring to a version, save, compact,
 redistribute), without operators, records or Spark, so that a test can do it thousands of times in any order.
 """
 
@@ -24,8 +24,8 @@ from flott.datastream.state import (
 )
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.encoding import encode_key
-from flott.runtime.managed_state.files.chains import Chain, StateFile
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.key_groups import groups_of, key_group_of
 from flott.runtime.managed_state.ttl.time_to_live import Horizon
 from flott.runtime.operators.context import TableStateStore
@@ -330,10 +330,12 @@ class SubtaskSeat:
     """A subtask: what it owns, its files, and who may run it."""
 
     groups: range
-    chain: Chain
+    sequence: FileSequence
     hosts: list[Host]
     at_work: Copy
-    folded: list[tuple[Chain, StateFile]] = field(default_factory=list)  #: runs of the chain that became one file
+    compacted: list[tuple[FileSequence, StateFile]] = field(
+        default_factory=list
+    )  #: runs of the sequence that became one file
 
     def lose_process(self) -> None:
         """The process that runs it dies."""
@@ -341,14 +343,14 @@ class SubtaskSeat:
             if self.at_work in host.processes:
                 host.restart(host.processes.index(self.at_work))
 
-    def settle(self, chain: Chain) -> None:
-        """The epoch has ended with this chain; what was folded meanwhile takes the place of its run."""
-        for run, file in self.folded:
-            for start in range(len(chain)):
-                if chain[start : start + len(run)] == run:
-                    chain = (*chain[:start], file, *chain[start + len(run) :])
+    def settle(self, sequence: FileSequence) -> None:
+        """The epoch has ended with this sequence; what was compacted meanwhile takes the place of its run."""
+        for run, file in self.compacted:
+            for start in range(len(sequence)):
+                if sequence[start : start + len(run)] == run:
+                    sequence = (*sequence[:start], file, *sequence[start + len(run) :])
                     break
-        self.chain, self.folded = chain, []
+        self.sequence, self.compacted = sequence, []
 
 
 @dataclass(frozen=True)
@@ -356,7 +358,7 @@ class Kept:
     """A checkpoint or a savepoint: the files of each former subtask, and what they mean."""
 
     owned: tuple[range, ...]
-    chains: tuple[Chain, ...]
+    sequences: tuple[FileSequence, ...]
     model: PlainModel
     widened: bool
 
@@ -373,14 +375,14 @@ class StateCluster:
         self._names = map("file-{:04}".format, count())
         self._folders = map("host-{}".format, count())
 
-    def deploy(self, parallelism: int, chains: Callable[[range], Chain]) -> None:
+    def deploy(self, parallelism: int, sequences: Callable[[range], FileSequence]) -> None:
         """Run with so many subtasks, on hosts that know nothing yet."""
         self.close()
         self.subtasks = []
         for index in range(parallelism):
             groups = groups_of(index, GROUPS, parallelism)
             hosts = [Host(self._folder / next(self._folders), groups, self.make, self.widened) for _ in range(2)]
-            self.subtasks.append(SubtaskSeat(groups, chains(groups), hosts, hosts[0].processes[0]))
+            self.subtasks.append(SubtaskSeat(groups, sequences(groups), hosts, hosts[0].processes[0]))
 
     def owner_of(self, key: Any) -> SubtaskSeat:
         owners = [subtask for subtask in self.subtasks if group_of(key) in subtask.groups]
@@ -392,41 +394,43 @@ class StateCluster:
         for subtask in self.subtasks:
             turn = next(turns)
             subtask.at_work = subtask.hosts[turn % 2].processes[turn // 2 % PROCESSES]
-            subtask.at_work.state.bring_to(subtask.chain, self.storage)  # type: ignore[arg-type]
+            subtask.at_work.state.bring_to(subtask.sequence, self.storage)  # type: ignore[arg-type]
             subtask.at_work.state.lifetimes.begin(now_ms, 0)
 
-    def save(self) -> list[Chain]:
-        """End the epoch in all subtasks: the chains that would make it complete."""
-        saved: list[Chain] = []
+    def save(self) -> list[FileSequence]:
+        """End the epoch in all subtasks: the sequences that would make it complete."""
+        saved: list[FileSequence] = []
         for subtask in self.subtasks:
             subtask.at_work.state.lifetimes.sweep(1)
             saved.append(self.save_one(subtask))
         return saved
 
-    def save_one(self, subtask: SubtaskSeat) -> Chain:
-        return subtask.at_work.state.save(subtask.chain, self.storage, next(self._names))  # type: ignore[arg-type]
+    def save_one(self, subtask: SubtaskSeat) -> FileSequence:
+        return subtask.at_work.state.save(subtask.sequence, self.storage, next(self._names))  # type: ignore[arg-type]
 
-    def settle(self, chains: Iterable[Chain] | None = None) -> None:
-        """The epoch is over: with these chains, or as it began."""
-        for subtask, chain in zip(self.subtasks, chains or [seat.chain for seat in self.subtasks], strict=True):
+    def settle(self, sequences: Iterable[FileSequence] | None = None) -> None:
+        """The epoch is over: with these sequences, or as it began."""
+        for subtask, sequence in zip(
+            self.subtasks, sequences or [seat.sequence for seat in self.subtasks], strict=True
+        ):
             subtask.at_work.state.close()
-            subtask.settle(chain)
+            subtask.settle(sequence)
 
-    def fold(
-        self, subtask: SubtaskSeat, run: Chain, whole: bool, now_ms: int, detached: bool = False
+    def compact(
+        self, subtask: SubtaskSeat, run: FileSequence, whole: bool, now_ms: int, detached: bool = False
     ) -> StateFile:
         groups = (subtask.groups.start, subtask.groups.stop)
         horizon = Horizon(now_ms, 0, detached)
-        return fold(FoldOrder(run, groups, next(self._names), whole, horizon), self.storage)  # type: ignore[arg-type]
+        return compact(CompactionOrder(run, groups, next(self._names), whole, horizon), self.storage)  # type: ignore[arg-type]
 
     def keep(self, model: PlainModel, self_contained: bool) -> Kept:
-        """What is complete now, as it is or folded into a file for each subtask."""
+        """What is complete now, as it is or compacted into a file for each subtask."""
         return Kept(
             tuple(subtask.groups for subtask in self.subtasks),
             tuple(
-                (self.fold(subtask, subtask.chain, True, model.now, detached=True),)
-                if self_contained and subtask.chain
-                else subtask.chain
+                (self.compact(subtask, subtask.sequence, True, model.now, detached=True),)
+                if self_contained and subtask.sequence
+                else subtask.sequence
                 for subtask in self.subtasks
             ),
             model,
@@ -439,12 +443,12 @@ class StateCluster:
                 host.close()
 
 
-def chain_for(kept: Kept, groups: range) -> Chain:
+def sequence_for(kept: Kept, groups: range) -> FileSequence:
     """The files that a subtask with these key groups begins with."""
     return tuple(
         file.restricted(shared)
-        for owned, chain in zip(kept.owned, kept.chains, strict=True)
+        for owned, sequence in zip(kept.owned, kept.sequences, strict=True)
         if (shared := range(max(owned.start, groups.start), min(owned.stop, groups.stop)))
-        for file in chain
+        for file in sequence
         if file.within(shared)
     )

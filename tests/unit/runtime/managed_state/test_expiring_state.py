@@ -27,7 +27,7 @@ from flott.errors import ProgramError, StateError, TypeMismatchError
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.backends.rocksdb.keyed_state import RocksKeyedState
 from flott.runtime.managed_state.backends.rocksdb.store import Budget
-from flott.runtime.managed_state.files.chain_reader import open_chain
+from flott.runtime.managed_state.files.sequence_reader import open_sequence
 from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
 from flott.runtime.managed_state.ttl.time_to_live import UNSTAMPED
 from flott.runtime.operators.context import TableStateStore, state_handle
@@ -59,16 +59,16 @@ class Process:
 
     make_state: Callable[[], KeyedState] = staticmethod(lambda: KeyedState("counter (uid c)", 16, range(16)))
 
-    def __init__(self, storage: MemoryStorage | None = None, chain: Any = ()):
+    def __init__(self, storage: MemoryStorage | None = None, sequence: Any = ()):
         self.state = self.make_state()
         self.storage = storage or MemoryStorage()
-        self.chain = chain
+        self.sequence = sequence
         self.restore()
         self.state.current.key = "k"
 
     def restore(self) -> None:
         """Be as the files say, whatever was done since."""
-        self.state.bring_to(self.chain, self.storage)  # type: ignore[arg-type]
+        self.state.bring_to(self.sequence, self.storage)  # type: ignore[arg-type]
 
     def at(self, now: int, watermark: int = MIN_WATERMARK) -> None:
         """The epoch ends and is saved, the next one begins."""
@@ -88,12 +88,12 @@ class Process:
 
     def save(self) -> None:
         name = f"file-{len(self.storage.files)}"
-        self.chain = self.state.save(self.chain, self.storage, name)  # type: ignore[arg-type]
+        self.sequence = self.state.save(self.sequence, self.storage, name)  # type: ignore[arg-type]
         self.restore()
 
     def successor(self) -> Process:
         """Another process, on another host, that takes over what was saved."""
-        return Process(self.storage, self.chain)
+        return Process(self.storage, self.sequence)
 
     def held(self, table: str = "s@ttl") -> Any:
         """What the table really holds for the key."""
@@ -765,7 +765,7 @@ def test_what_was_emptied_before_does_not_hide_what_is_there() -> None:
         state.remove("m")  # the last item, but the map was not cleared
     before.save()
     before.at(0)
-    for process in (before.successor(), Process(before.storage, before.chain)):
+    for process in (before.successor(), Process(before.storage, before.sequence)):
         process.at(0)
         process.state.current.key = 49
         assert process.get(MapStateDescriptor("s"), plain()).get("m") == 49
@@ -796,15 +796,15 @@ def test_a_longer_life_is_a_matter_of_the_same_stamps() -> None:
     longer = StateTtlConfig.new_builder(Time.milliseconds(10 * TTL))
     state = after.get(ValueStateDescriptor("s"), longer)
     after.at(TTL)
-    assert len(after.chain) == 2  # it says so in a file, though nothing changed: folding must know
+    assert len(after.sequence) == 2  # it says so in a file, though nothing changed: compaction must know
     after.at(9 * TTL)
-    assert len(after.chain) == 2
+    assert len(after.sequence) == 2
     assert state.value() == 1
     later = after.successor()
     later.at(9 * TTL)
     assert later.get(ValueStateDescriptor("s"), longer).value() == 1
     later.save()
-    assert len(later.chain) == 2
+    assert len(later.sequence) == 2
     header = later.state.lifetimes.header("s@ttl")
     assert header is not None
     assert header["ms"] == 10 * TTL
@@ -822,7 +822,7 @@ def test_a_life_that_was_changed_is_said_in_a_file_also_if_the_first_epoch_faile
     after.restore()  # the epoch has failed
     after.state.lifetimes.begin(500, MIN_WATERMARK)
     after.save()
-    assert [file.name for file in after.chain] == ["file-0", "file-1"]
+    assert [file.name for file in after.sequence] == ["file-0", "file-1"]
     later = after.successor()
     header = later.state.lifetimes.header("s@ttl")
     assert header is not None
@@ -830,7 +830,7 @@ def test_a_life_that_was_changed_is_said_in_a_file_also_if_the_first_epoch_faile
     later.at(600)
     assert later.get(ValueStateDescriptor("s"), longer).value() == 1
     later.save()
-    assert len(later.chain) == 2
+    assert len(later.sequence) == 2
 
 
 def test_of_files_of_several_subtasks_the_time_to_live_that_was_declared_last_counts() -> None:
@@ -843,18 +843,18 @@ def test_of_files_of_several_subtasks_the_time_to_live_that_was_declared_last_co
     longer = StateTtlConfig.new_builder(Time.milliseconds(10 * TTL))
     second.get(ValueStateDescriptor("s"), longer).update(2)
     second.save()
-    newer, older = second.chain[1], first.chain[0]
+    newer, older = second.sequence[1], first.sequence[0]
     storage: Any = first.storage
-    for chain in ((newer, older), (older, newer)):
-        with open_chain(chain, range(16), storage) as reader:
+    for sequence in ((newer, older), (older, newer)):
+        with open_sequence(sequence, range(16), storage) as reader:
             ttl = reader.headers["s@ttl"].ttl
             assert ttl is not None
             assert ttl["ms"] == 10 * TTL
-        third = Process(first.storage, chain)
+        third = Process(first.storage, sequence)
         third.at(2)
         third.get(ValueStateDescriptor("s"), longer)
         third.save()
-        assert len(third.chain) == 2  # nothing new to say
+        assert len(third.sequence) == 2  # nothing new to say
 
 
 def test_a_subtask_takes_over_from_others_of_which_some_had_not_asked_for_the_state_yet() -> None:
@@ -871,8 +871,8 @@ def test_a_subtask_takes_over_from_others_of_which_some_had_not_asked_for_the_st
     asked.at(0)
     asked.get(ValueStateDescriptor("s"), plain())
     asked.save()
-    for chain in ((*asked.chain, *has_not.chain), (*has_not.chain, *asked.chain)):
-        process = Process(asked.storage, chain)
+    for sequence in ((*asked.sequence, *has_not.sequence), (*has_not.sequence, *asked.sequence)):
+        process = Process(asked.storage, sequence)
         process.at(50)
         state = process.get(ValueStateDescriptor("s"), plain())
         for now, left in ((50, "abcd"), (TTL, "cd"), (TTL + 50, "")):

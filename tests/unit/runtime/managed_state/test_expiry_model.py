@@ -1,5 +1,5 @@
 """State with a time to live against a model of plain dicts that never cleans up: whatever workers run the epochs,
-crash, sweep and fold files, and whenever they do, a program sees the same."""
+crash, sweep and compact files, and whenever they do, a program sees the same."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from flott.datastream.state import (
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.backends.rocksdb.keyed_state import RocksKeyedState
 from flott.runtime.managed_state.backends.rocksdb.store import Budget
-from flott.runtime.managed_state.files.chains import Chain
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.ttl.time_to_live import UNSTAMPED, Horizon
 from flott.runtime.operators.context import TableStateStore, state_handle
 from tests.unit.runtime.managed_state.keyed_workers import MemoryStorage
@@ -70,7 +70,7 @@ records = st.tuples(
 epochs = st.tuples(
     st.integers(0, 12),
     st.integers(0, 2),
-    st.sampled_from(["nothing", "nothing", "crash", "fold", "merge", "die"]),
+    st.sampled_from(["nothing", "nothing", "crash", "compact", "merge", "die"]),
     st.lists(records, max_size=8),
 )
 
@@ -195,8 +195,8 @@ class Worker:
         self.state = state
         self.config = config
 
-    def begin(self, chain: Chain, storage: MemoryStorage, now: int, watermark: int) -> None:
-        self.state.bring_to(chain, storage)  # type: ignore[arg-type]
+    def begin(self, sequence: FileSequence, storage: MemoryStorage, now: int, watermark: int) -> None:
+        self.state.bring_to(sequence, storage)  # type: ignore[arg-type]
         self.state.lifetimes.begin(now, watermark)
         store = TableStateStore(self.state, self.state.current)
         descriptors = {
@@ -284,21 +284,21 @@ class Cluster:
         """A worker on a host that was never seen before."""
         return self.worker(next(self.hosts))
 
-    def folded(self, chain: Chain, start: int, horizon: Horizon) -> Chain:
-        """The chain with all files from some place on folded into one."""
-        order = FoldOrder(chain[start:], (0, GROUPS), next(self.names), start == 0, horizon)
-        return (*chain[:start], fold(order, self.storage))  # type: ignore[arg-type]
+    def compacted(self, sequence: FileSequence, start: int, horizon: Horizon) -> FileSequence:
+        """The sequence with all files from some place on compacted into one."""
+        order = CompactionOrder(sequence[start:], (0, GROUPS), next(self.names), start == 0, horizon)
+        return (*sequence[:start], compact(order, self.storage))  # type: ignore[arg-type]
 
 
 def play(cluster: Cluster, script: list[Any]) -> None:
     """Let workers run epochs, and compare all they see with the model."""
-    model, chain = Model(cluster.config), ()
+    model, sequence = Model(cluster.config), ()
     now, watermark = 1000, MIN_WATERMARK
     for step, chosen, afterwards, work in script:
         now += step
         before = copy.deepcopy(model)
         worker = cluster.workers[chosen]
-        worker.begin(chain, cluster.storage, now, watermark)
+        worker.begin(sequence, cluster.storage, now, watermark)
         model.begin(now, watermark)
         for what, key, n, lead in work:
             base = 100 if watermark == MIN_WATERMARK else watermark
@@ -311,22 +311,22 @@ def play(cluster: Cluster, script: list[Any]) -> None:
             worker.state.close()
             model = before  # the epoch does not count
             continue
-        chain = worker.state.save(chain, cluster.storage, next(cluster.names))  # type: ignore[arg-type]
+        sequence = worker.state.save(sequence, cluster.storage, next(cluster.names))  # type: ignore[arg-type]
         watermark = step + (100 if watermark == MIN_WATERMARK else watermark)
         if afterwards == "die":
             cluster.workers[chosen] = cluster.stranger()
-        if afterwards in ("fold", "merge") and len(chain) > 1:
-            chain = cluster.folded(chain, 0 if afterwards == "fold" else 1, Horizon(now, watermark))
-        compare(cluster, copy.deepcopy(model), chain, now, watermark)
-        if chain:
-            savepoint = cluster.folded(chain, 0, Horizon(now, watermark, detached=True))
+        if afterwards in ("compact", "merge") and len(sequence) > 1:
+            sequence = cluster.compacted(sequence, 0 if afterwards == "compact" else 1, Horizon(now, watermark))
+        compare(cluster, copy.deepcopy(model), sequence, now, watermark)
+        if sequence:
+            savepoint = cluster.compacted(sequence, 0, Horizon(now, watermark, detached=True))
             compare(cluster, copy.deepcopy(model), savepoint, now, watermark)
 
 
-def compare(cluster: Cluster, model: Model, chain: Chain, now: int, watermark: int) -> None:
+def compare(cluster: Cluster, model: Model, sequence: FileSequence, now: int, watermark: int) -> None:
     """A worker that was never seen before sees what the model says."""
     worker = cluster.stranger()
-    worker.begin(chain, cluster.storage, now, watermark)
+    worker.begin(sequence, cluster.storage, now, watermark)
     model.begin(now, watermark)
     worker.record(None)
     for key in KEYS:

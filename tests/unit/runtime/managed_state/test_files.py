@@ -166,18 +166,18 @@ def test_a_damaged_file_leaves_the_state_unusable_but_not_wrong():
     for key in ("a", "b", 3):
         live.do("set", key, 2)
         live.do("add", key, 2)
-    chain = live.state.save(early, storage, "f1")
+    sequence = live.state.save(early, storage, "f1")
     intact = storage.files["f1"]
     for position in range(0, len(intact), 5):
         other = Worker()
         other.state.bring_to(early, storage)
         storage.files["f1"] = intact[:position] + bytes([intact[position] ^ 0x10]) + intact[position + 1 :]
         with pytest.raises(CorruptStateError, match="f1"):
-            other.state.bring_to(chain, storage)
+            other.state.bring_to(sequence, storage)
         storage.files["f1"] = intact
         other.state.bring_to(early, storage)
         assert [other.view()[repr(key)][0] for key in ("a", "b", 3)] == [1, 1, 1]
-        other.state.bring_to(chain, storage)
+        other.state.bring_to(sequence, storage)
         assert other.view() == live.view()
 
 

@@ -1,4 +1,4 @@
-"""Keyed state as a whole: live, saved, folded, restored, caught up, brought back and moved, always the same state."""
+"""Keyed state as a whole: live, saved, compacted, restored, caught up, reverted and moved, always the same state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flott.common.typeinfo import Types
 from flott.errors import ProgramError, StateError, StorageError, TypeMismatchError
 from flott.runtime.managed_state.backends.hashmap import KeyedState
-from flott.runtime.managed_state.files.chains import Chain, StateFile, missing_files
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile, missing_files
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.storage import LocalStorage
 from tests.unit.runtime.managed_state.keyed_workers import (
@@ -24,7 +24,7 @@ from tests.unit.runtime.managed_state.keyed_workers import (
     MemoryStorage,
     Model,
     Worker,
-    folded,
+    compacted,
     fresh,
     group_of,
     operations,
@@ -37,23 +37,23 @@ epochs = st.tuples(
     st.integers(0, 2),  # the worker that runs the subtask
     st.lists(operations, max_size=8),
     st.sampled_from([SAVED, SAVED, SAVED, SAVED, LOST, CRASHED, BROKEN]),
-    runs,  # what is folded afterwards
+    runs,  # what is compacted afterwards
 )
 
 
-def files_of(chain: Chain) -> list[str]:
-    return [file.name for file in chain]
+def files_of(sequence: FileSequence) -> list[str]:
+    return [file.name for file in sequence]
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(epochs, max_size=14))
 def test_any_worker_at_any_time_holds_what_plain_dicts_would(history):
-    storage, chain, model = MemoryStorage(), (), Model()
-    fold = Folder(storage)
+    storage, sequence, model = MemoryStorage(), (), Model()
+    compact = Folder(storage)
     workers = [Worker() for _ in range(3)]
-    for number, (index, steps, outcome, run_to_fold) in enumerate(history):
+    for number, (index, steps, outcome, run_to_compact) in enumerate(history):
         worker = workers[index]
-        worker.state.bring_to(chain, storage)
+        worker.state.bring_to(sequence, storage)
         assert worker.view() == model.view()
         proposed = copy.deepcopy(model)
         for step in steps:
@@ -64,53 +64,53 @@ def test_any_worker_at_any_time_holds_what_plain_dicts_would(history):
             continue
         storage.broken = outcome is BROKEN
         try:
-            saved = worker.state.save(chain, storage, f"state/{number}")
+            saved = worker.state.save(sequence, storage, f"state/{number}")
         except StorageError:
             saved = None
         storage.broken = False
         if outcome is SAVED:
-            chain, model = saved, proposed
-            assert fresh(chain, storage).view() == model.view()
-        chain = fold(chain, run_to_fold)
-        assert fresh(chain, storage).view() == model.view()
+            sequence, model = saved, proposed
+            assert fresh(sequence, storage).view() == model.view()
+        sequence = compact(sequence, run_to_compact)
+        assert fresh(sequence, storage).view() == model.view()
     for worker in workers:
-        worker.state.bring_to(chain, storage)
+        worker.state.bring_to(sequence, storage)
         assert worker.view() == model.view()
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.lists(operations, min_size=1, max_size=6), runs), min_size=2, max_size=20), st.data())
-def test_a_worker_that_was_away_catches_up_through_folded_files(history, data):
-    storage, chain, live = MemoryStorage(), (), Worker()
-    fold = Folder(storage)
+def test_a_worker_that_was_away_catches_up_through_compacted_files(history, data):
+    storage, sequence, live = MemoryStorage(), (), Worker()
+    compact = Folder(storage)
     away_at = data.draw(st.integers(0, len(history) - 1))
     away = Worker()
-    for number, (steps, run_to_fold) in enumerate(history):
-        live.state.bring_to(chain, storage)
+    for number, (steps, run_to_compact) in enumerate(history):
+        live.state.bring_to(sequence, storage)
         for step in steps:
             live.do(*step)
-        chain = live.state.save(chain, storage, f"state/{number}")
+        sequence = live.state.save(sequence, storage, f"state/{number}")
         if number == away_at:
-            away.state.bring_to(chain, storage)
-        chain = fold(chain, run_to_fold)
-    away.state.bring_to(chain, storage)
-    assert away.view() == live.view() == fresh(chain, storage).view()
+            away.state.bring_to(sequence, storage)
+        sequence = compact(sequence, run_to_compact)
+    away.state.bring_to(sequence, storage)
+    assert away.view() == live.view() == fresh(sequence, storage).view()
 
 
-def test_a_worker_at_any_remembered_version_catches_up_through_any_fold():
-    """Every version a worker can be at, every run that can be folded, merged and whole: all end with one state."""
+def test_a_worker_at_any_remembered_version_catches_up_through_any_compaction():
+    """Every version a worker can be at, every run that can be compacted, merged and whole: all end with one state."""
     storage, live, model = MemoryStorage(), Worker(), Model()
-    versions: list[Chain] = [()]
+    versions: list[FileSequence] = [()]
     for number in range(6):
         steps = [("add", "a", number), ("put", "a", number % 3), ("remove", "a", (number + 1) % 3)]
         steps += [("clear", "b", 0)] if number % 2 else [("register", "b", number)]
         for step in steps:
             model.do(*step)
         versions.append(run(live, versions[-1], storage, f"f{number}", *steps))
-    chain = versions[-1]
-    for start in range(len(chain)):
-        for stop in range(start + 1, len(chain) + 1):
-            shorter = folded(chain, storage, f"x{start}-{stop}", start, stop)
+    sequence = versions[-1]
+    for start in range(len(sequence)):
+        for stop in range(start + 1, len(sequence) + 1):
+            shorter = compacted(sequence, storage, f"x{start}-{stop}", start, stop)
             for version in versions:
                 away = fresh(version, storage)
                 away.state.bring_to(shorter, storage)
@@ -126,9 +126,9 @@ changes = st.tuples(st.lists(operations, max_size=6), parallelisms, st.lists(run
 @example([([("put", "a", 1), ("add", "b", 2)], 3, []), ([], 2, [(0, 2)])], 1)
 def test_after_any_changes_of_parallelism_every_entry_is_there_exactly_once(history, parallelism):
     storage, names, model = MemoryStorage(), map(str, count()), Model()
-    fold = Folder(storage)
+    compact = Folder(storage)
     workers = [Worker(groups_of(i, MAX_PARALLELISM, parallelism)) for i in range(parallelism)]
-    chains: list[Chain] = [() for _ in workers]
+    sequences: list[FileSequence] = [() for _ in workers]
     for steps, changed, run_of in history:
         for operation, key, argument in steps:
             owner = next(worker for worker in workers if group_of(key) in worker.state.groups)
@@ -136,25 +136,25 @@ def test_after_any_changes_of_parallelism_every_entry_is_there_exactly_once(hist
                 continue
             owner.do(operation, key, argument)
             model.do(operation, key, argument)
-        chains = [w.state.save(c, storage, next(names)) for w, c in zip(workers, chains, strict=True)]
+        sequences = [w.state.save(c, storage, next(names)) for w, c in zip(workers, sequences, strict=True)]
         if changed is not None:
             former = [worker.state.groups for worker in workers]
             workers = [Worker(groups_of(i, MAX_PARALLELISM, changed)) for i in range(changed)]
-            chains = [restricted(chains, former, worker.state.groups) for worker in workers]
-        for index, run_to_fold in enumerate(run_of[: len(chains)]):
-            chains[index] = fold(chains[index], run_to_fold, workers[index].state.groups)
-        for worker, chain in zip(workers, chains, strict=True):
-            worker.state.bring_to(chain, storage)
+            sequences = [restricted(sequences, former, worker.state.groups) for worker in workers]
+        for index, run_to_compact in enumerate(run_of[: len(sequences)]):
+            sequences[index] = compact(sequences[index], run_to_compact, workers[index].state.groups)
+        for worker, sequence in zip(workers, sequences, strict=True):
+            worker.state.bring_to(sequence, storage)
         _same_in_pieces(workers, model)
-        _same_in_pieces([fresh(c, storage, w.state.groups) for w, c in zip(workers, chains, strict=True)], model)
+        _same_in_pieces([fresh(c, storage, w.state.groups) for w, c in zip(workers, sequences, strict=True)], model)
 
 
-def restricted(chains: list[Chain], owned: list[range], groups: range) -> Chain:
-    """The chain of a subtask with these key groups, given those of the former subtasks, read off the contract."""
+def restricted(sequences: list[FileSequence], owned: list[range], groups: range) -> FileSequence:
+    """The sequence of a subtask with these key groups, given those of the former subtasks, read off the contract."""
     return tuple(
         StateFile(file.name, file.size, file.is_base, file.covers, (shared[0], shared[-1] + 1))
-        for chain, former in zip(chains, owned, strict=True)
-        for file in chain
+        for sequence, former in zip(sequences, owned, strict=True)
+        for file in sequence
         if (shared := [group for group in former if group in groups and group in range(*file.groups or (0, 99))])
     )
 
@@ -175,43 +175,43 @@ def _same_in_pieces(workers: list[Worker], model: Model) -> None:
 # --- the cases behind the properties ----------------------------------------------------------------------------------
 
 
-def run(worker: Worker, chain: Chain, storage: Any, name: str, *steps: tuple[str, Any, int]) -> Chain:
-    worker.state.bring_to(chain, storage)
+def run(worker: Worker, sequence: FileSequence, storage: Any, name: str, *steps: tuple[str, Any, int]) -> FileSequence:
+    worker.state.bring_to(sequence, storage)
     for step in steps:
         worker.do(*step)
-    return worker.state.save(chain, storage, name)
+    return worker.state.save(sequence, storage, name)
 
 
 def test_catching_up_reads_only_the_files_that_were_missed():
     storage, live, away = MemoryStorage(), Worker(), Worker()
-    chain: Chain = ()
+    sequence: FileSequence = ()
     for number in range(5):
-        chain = run(live, chain, storage, f"f{number}", ("set", "a", number + 1))
+        sequence = run(live, sequence, storage, f"f{number}", ("set", "a", number + 1))
         if number == 2:
-            away.state.bring_to(chain, storage)
+            away.state.bring_to(sequence, storage)
     storage.reads.clear()
-    away.state.bring_to(chain, storage)
+    away.state.bring_to(sequence, storage)
     assert storage.reads == ["f3", "f4"]
-    away.state.bring_to(chain, storage)
+    away.state.bring_to(sequence, storage)
     assert storage.reads == ["f3", "f4"]
     assert away.view() == live.view()
 
 
 def test_a_merged_file_is_read_by_those_it_covers_and_skipped_by_those_that_have_it():
     storage, live = MemoryStorage(), Worker()
-    chains: list[Chain] = [()]
+    sequences: list[FileSequence] = [()]
     for number in range(6):
-        chains.append(run(live, chains[-1], storage, f"f{number}", ("add", "a", number), ("put", "a", number)))
-    chain = folded(chains[6], storage, "m", 1, 5)
-    assert files_of(chain) == ["f0", "m", "f5"]
-    assert (chain[1].covers, chain[1].is_base) == (("f1", "f2", "f3", "f4"), False)
+        sequences.append(run(live, sequences[-1], storage, f"f{number}", ("add", "a", number), ("put", "a", number)))
+    sequence = compacted(sequences[6], storage, "m", 1, 5)
+    assert files_of(sequence) == ["f0", "m", "f5"]
+    assert (sequence[1].covers, sequence[1].is_base) == (("f1", "f2", "f3", "f4"), False)
     for version, reads in [(0, ["f0", "m", "f5"]), (1, ["m", "f5"]), (2, ["m", "f5"]), (4, ["m", "f5"]), (5, ["f5"])]:
-        worker = fresh(chains[version], storage)
+        worker = fresh(sequences[version], storage)
         storage.reads.clear()
-        worker.state.bring_to(chain, storage)
+        worker.state.bring_to(sequence, storage)
         assert storage.reads == reads
         assert worker.view() == live.view()
-    again = folded(chain, storage, "n", 0, 2)
+    again = compacted(sequence, storage, "n", 0, 2)
     assert (again[0].covers, again[0].is_base) == (("f0", "f1", "f2", "f3", "f4", "m"), True)
 
 
@@ -220,7 +220,7 @@ def test_a_base_is_skipped_by_those_that_have_it_and_starts_the_others_over():
     storage, live = MemoryStorage(), Worker()
     early = run(live, (), storage, "f0", ("set", "a", 1), ("set", "b", 1))
     late = run(live, early, storage, "f1", ("clear", "a", 0))
-    base = folded(late, storage, "base")
+    base = compacted(late, storage, "base")
     assert [(file.is_base, file.covers) for file in base] == [(True, ("f0", "f1"))]
     last = run(live, base, storage, "f2", ("set", "b", 2))
     for version, reads in [(early, ["base", "f2"]), (late, ["f2"]), (base, ["f2"])]:
@@ -254,41 +254,41 @@ def test_a_file_counts_for_the_key_groups_it_is_restricted_to():
     assert not part.restricted(range(9, 12)).within(range(128))
 
 
-def test_a_fold_leaves_out_the_key_groups_that_do_not_count():
+def test_a_compaction_leaves_out_the_key_groups_that_do_not_count():
     storage, live = MemoryStorage(), Worker()
-    chain = run(live, (), storage, "f0", *[("set", key, 1) for key in KEYS])
+    sequence = run(live, (), storage, "f0", *[("set", key, 1) for key in KEYS])
     middle = sorted(map(group_of, KEYS))[2]
-    chain = tuple(file.restricted(range(middle, MAX_PARALLELISM)) for file in chain)
+    sequence = tuple(file.restricted(range(middle, MAX_PARALLELISM)) for file in sequence)
     for groups in (range(MAX_PARALLELISM), range(middle, middle + 1)):
-        whole = folded(chain, storage, f"x{groups}", groups=groups)
+        whole = compacted(sequence, storage, f"x{groups}", groups=groups)
         held = [key for key in KEYS if middle <= group_of(key) and group_of(key) in groups]
         assert sorted(map(group_of, fresh(whole, storage).value_keys())) == sorted(map(group_of, held))
 
 
 def test_a_version_forgotten_by_its_merged_file_is_restored_from_the_start():
     storage, live = MemoryStorage(), Worker()
-    early = chain = run(live, (), storage, "f0", ("add", "a", 1))
+    early = sequence = run(live, (), storage, "f0", ("add", "a", 1))
     for number in range(1, 120):
-        chain = run(live, chain, storage, f"f{number}", ("add", "a", 1))
-        if len(chain) > 5:
-            chain = folded(chain, storage, f"m{number}", 1)
-    assert len(chain[1].covers) == 32
+        sequence = run(live, sequence, storage, f"f{number}", ("add", "a", 1))
+        if len(sequence) > 5:
+            sequence = compacted(sequence, storage, f"m{number}", 1)
+    assert len(sequence[1].covers) == 32
     away = fresh((*early, StateFile("f1", 0, False)), storage)
-    assert missing_files(chain, away.state.version) is None
-    away.state.bring_to(chain, storage)
+    assert missing_files(sequence, away.state.version) is None
+    away.state.bring_to(sequence, storage)
     assert away.view() == live.view()
 
 
 def test_the_order_of_a_map_survives_a_merge_applied_over_a_part_of_itself():
     storage, live = MemoryStorage(), Worker()
-    chain = run(live, (), storage, "f0", ("put", "a", 1), ("put", "a", 2))
-    chain = run(live, chain, storage, "f1", ("remove", "a", 1), ("put", "a", 1))  # 2, 1
-    chain = run(live, chain, storage, "f2", ("put", "a", 3))  # 2, 1, 3
-    away = fresh(chain, storage)
-    chain = run(live, chain, storage, "f3", ("put", "a", 4), ("put", "a", 2))
-    chain = folded(chain, storage, "m", 1)
+    sequence = run(live, (), storage, "f0", ("put", "a", 1), ("put", "a", 2))
+    sequence = run(live, sequence, storage, "f1", ("remove", "a", 1), ("put", "a", 1))  # 2, 1
+    sequence = run(live, sequence, storage, "f2", ("put", "a", 3))  # 2, 1, 3
+    away = fresh(sequence, storage)
+    sequence = run(live, sequence, storage, "f3", ("put", "a", 4), ("put", "a", 2))
+    sequence = compacted(sequence, storage, "m", 1)
     storage.reads.clear()
-    away.state.bring_to(chain, storage)
+    away.state.bring_to(sequence, storage)
     assert storage.reads == ["m"]
     assert [key for key, _ in away.view()["'a'"][2]] == [2, 1, 3, 4]
     assert away.view() == live.view()
@@ -296,29 +296,29 @@ def test_the_order_of_a_map_survives_a_merge_applied_over_a_part_of_itself():
 
 def test_nothing_is_appended_twice_by_a_merge_applied_over_a_part_of_itself():
     storage, live = MemoryStorage(), Worker()
-    chain = folded(run(live, (), storage, "f0", ("add", "a", 0)), storage, "base")
-    versions = [chain]
+    sequence = compacted(run(live, (), storage, "f0", ("add", "a", 0)), storage, "base")
+    versions = [sequence]
     for number in range(1, 5):
-        chain = run(live, chain, storage, f"f{number}", ("add", "a", number), ("register", "a", number))
-        versions.append(chain)
-    chain = folded(chain, storage, "m", 1)
-    assert files_of(chain) == ["base", "m"]
+        sequence = run(live, sequence, storage, f"f{number}", ("add", "a", number), ("register", "a", number))
+        versions.append(sequence)
+    sequence = compacted(sequence, storage, "m", 1)
+    assert files_of(sequence) == ["base", "m"]
     for version in versions:
         away = fresh(version, storage)
-        away.state.bring_to(chain, storage)
+        away.state.bring_to(sequence, storage)
         assert away.view()["'a'"][1] == [0, 1, 2, 3, 4]
         assert away.view() == live.view()
 
 
 def test_an_epoch_that_changed_nothing_writes_no_file():
     storage, worker = MemoryStorage(), Worker()
-    chain = run(worker, (), storage, "f0", ("set", "a", 1), ("add", "a", 1), ("put", "a", 1), ("register", "a", 1))
+    sequence = run(worker, (), storage, "f0", ("set", "a", 1), ("add", "a", 1), ("put", "a", 1), ("register", "a", 1))
     untouched: list[tuple[str, Any, int]] = [
         ("clear", "b", 0), ("clear_list", "b", 0), ("replace", "b", 0), ("add_all", "a", 0), ("clear_map", "b", 0),
         ("remove", "a", 2), ("put_all", "b", 0), ("clear_sum", "b", 0), ("clear_average", "b", 0), ("delete", "b", 1),
         ("register", "a", 1), ("fire", "a", 0),
     ]  # fmt: skip
-    assert run(worker, chain, storage, "f1", *untouched) == chain
+    assert run(worker, sequence, storage, "f1", *untouched) == sequence
     assert list(storage.files) == ["f0"]
     assert worker.state.version == "f0"
 
@@ -332,10 +332,10 @@ def test_the_bytes_of_an_epoch_follow_what_it_changed_not_what_is_held():
     lists.append("long", ["y" * 20] * 5000)
     for map_key in range(5000):
         maps.put_item("large", map_key, "z" * 20)
-    chain = state.save((), storage, "first")
+    sequence = state.save((), storage, "first")
 
     def change(number: int) -> int:
-        nonlocal chain
+        nonlocal sequence
         for key in range(number):
             values.entries[key] = "x" * 21
             values.changed[key] = None
@@ -343,29 +343,29 @@ def test_the_bytes_of_an_epoch_follow_what_it_changed_not_what_is_held():
             maps.remove_item("large", key)
         lists.append("long", ["t" * 20] * number)
         name = f"f{len(storage.files)}"
-        chain = state.save(chain, storage, name)
+        sequence = state.save(sequence, storage, name)
         return len(storage.files[name])
 
     one, ten, hundred = change(1), change(10), change(100)
     assert one < 700
     assert ten < one + 10 * 150
     assert hundred < one + 100 * 150
-    assert chain[0].size > 50_000
+    assert sequence[0].size > 50_000
 
 
 def test_merging_appends_to_a_long_list_does_not_write_the_list():
     storage, state = MemoryStorage(), KeyedState("o", 1, range(1))
     table = state.list_table("l")
     table.append("k", list(range(50_000)))
-    chain = state.save((), storage, "base")
+    sequence = state.save((), storage, "base")
     for number in range(40):
         table.append("k", [number])
-        chain = state.save(chain, storage, f"f{number}")
-        if len(chain) > 8:
-            chain = folded(chain, storage, f"m{number}", 1)
+        sequence = state.save(sequence, storage, f"f{number}")
+        if len(sequence) > 8:
+            sequence = compacted(sequence, storage, f"m{number}", 1)
     assert sum(len(data) for name, data in storage.files.items() if name != "base") < 50 * 2000
     other = KeyedState("o", 1, range(1))
-    other.bring_to(chain, storage)
+    other.bring_to(sequence, storage)
     assert other.list_table("l").entries["k"][-40:] == list(range(40))
 
 
@@ -379,25 +379,25 @@ def test_a_failed_first_epoch_leaves_nothing():
 
 def test_handles_see_a_restored_state_because_tables_stay_the_same_objects():
     storage, live, other = MemoryStorage(), Worker(), Worker()
-    chain = run(live, (), storage, "f0", ("set", "a", 1), ("add", "a", 1), ("put", "a", 1), ("sum", "a", 2))
+    sequence = run(live, (), storage, "f0", ("set", "a", 1), ("add", "a", 1), ("put", "a", 1), ("sum", "a", 2))
     run(other, (), storage, "elsewhere", ("set", "b", 5), ("put", "b", 5), ("average", "b", 1))
-    other.state.bring_to(chain, storage)  # resets, then loads
+    other.state.bring_to(sequence, storage)  # resets, then loads
     assert other.view() == live.view()
 
 
 def test_a_restore_that_broke_off_is_not_taken_for_a_version():
     storage, live = MemoryStorage(), Worker()
-    early = chain = run(live, (), storage, "f0", ("add", "a", 0))
+    early = sequence = run(live, (), storage, "f0", ("add", "a", 0))
     for number in range(1, 4):
-        chain = run(live, chain, storage, f"f{number}", ("add", "a", number))
+        sequence = run(live, sequence, storage, f"f{number}", ("add", "a", number))
     worker = fresh(early, storage)
     missing = storage.files.pop("f2")
     with pytest.raises(StorageError, match="f2"):
-        worker.state.bring_to(chain, storage)
+        worker.state.bring_to(sequence, storage)
     storage.files["f2"] = missing
     worker.state.bring_to(early, storage)
     assert worker.view() == fresh(early, storage).view()
-    worker.state.bring_to(chain, storage)
+    worker.state.bring_to(sequence, storage)
     assert worker.view() == live.view()
 
 
@@ -409,16 +409,16 @@ def test_a_value_is_converted_to_its_declared_type_here_as_well_as_in_the_file()
         return state, state.value_table("v", Types.DOUBLE()).entries
 
     state, entries = worker()
-    chain: Chain = ()
+    sequence: FileSequence = ()
     for number in range(12):  # through changes, merged files and bases
         entries["k"] = number
         state.value_table("v").changed["k"] = None
-        chain = state.save(chain, storage, f"f{number}")
+        sequence = state.save(sequence, storage, f"f{number}")
         if number % 3 == 2:
-            chain = folded(chain, storage, f"x{number}", number % 2, groups=range(1))
+            sequence = compacted(sequence, storage, f"x{number}", number % 2, groups=range(1))
         assert (entries["k"], type(entries["k"])) == (float(number), float)
         other, held = worker()
-        other.bring_to(chain, storage)
+        other.bring_to(sequence, storage)
         assert (held["k"], type(held["k"])) == (float(number), float)
 
 
@@ -459,20 +459,20 @@ def test_two_states_of_one_name_and_different_kinds_are_refused():
 def test_a_checkpoint_with_another_kind_of_state_under_a_name_is_refused():
     storage, old, new = MemoryStorage(), KeyedState("o", 1, range(1)), KeyedState("o", 1, range(1))
     old.map_table("x").put_item("k", 1, 1)
-    chain = old.save((), storage, "f0")
+    sequence = old.save((), storage, "f0")
     new.list_table("x")
     with pytest.raises(StateError, match="has a list state 'x', but its checkpoint holds a map state"):
-        new.bring_to(chain, storage)
+        new.bring_to(sequence, storage)
 
 
 def test_it_works_on_real_files(tmp_path):
     storage, live = LocalStorage(str(tmp_path), sync=False), Worker()
-    chain: Chain = ()
+    sequence: FileSequence = ()
     for number in range(20):
-        chain = run(live, chain, storage, f"state/f{number}", ("add", "a", number % 6), ("put", "b", number % 6))
+        sequence = run(live, sequence, storage, f"state/f{number}", ("add", "a", number % 6), ("put", "b", number % 6))
         if number % 4 == 3:
-            chain = folded(chain, storage, f"state/x{number}", number % 3)
-    assert fresh(chain, storage).view() == live.view()
+            sequence = compacted(sequence, storage, f"state/x{number}", number % 3)
+    assert fresh(sequence, storage).view() == live.view()
     assert live.state.sizes() == {"value": 0, "list": 1, "map": 1, "sum": 0, "average": 0, "timers": 0}
-    for file in chain:
+    for file in sequence:
         assert (tmp_path / file.name).stat().st_size == file.size

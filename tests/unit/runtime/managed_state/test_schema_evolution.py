@@ -110,7 +110,7 @@ def versions(folder: Path) -> list[Any]:
     found = []
     for snapshot in manifest.operators.values():
         for subtask in snapshot.subtasks:
-            for file in subtask.chain or ():
+            for file in subtask.sequence or ():
                 with open_state_file(storage, file.name) as reader:
                     found += [table.value_type for table in reader.tables if table.name.startswith("accounts")]
     return found

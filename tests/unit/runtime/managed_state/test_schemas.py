@@ -1,4 +1,4 @@
-"""Types of keyed state across files: on both backends, in chains put together of several subtasks', after folding."""
+"""Types of keyed state in files: on both backends, in sequences with files of several subtasks, after compaction."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from flott.datastream.state import (
 )
 from flott.errors import StateMigrationError, TypeMismatchError
 from flott.runtime.managed_state.backends.hashmap import KeyedState
-from flott.runtime.managed_state.files.chains import Chain
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.managed_state.key_groups import key_group_of
 from flott.runtime.managed_state.operator.operator_handles import TaskOperatorStateStore
@@ -64,19 +64,19 @@ class Job:
     def epoch(
         self,
         descriptor: StateDescriptor | None,
-        chain: Chain,
+        sequence: FileSequence,
         act: Callable[[Any, str], Any] | None = None,
         *,
         groups: range = range(GROUPS),
         keys: list[str] = KEYS,
         state: KeyedState | None = None,
         saves: bool = True,
-    ) -> tuple[Chain, dict[str, Any], KeyedState]:
-        """Restores the chain, asks for the state if there is a descriptor, acts on each key, saves."""
+    ) -> tuple[FileSequence, dict[str, Any], KeyedState]:
+        """Restores the sequence, asks for the state if there is a descriptor, acts on each key, saves."""
         self.files += 1
         state = state or self.make(groups, f"{groups.start}-{groups.stop}")
         try:
-            return self._epoch(state, descriptor, chain, act, groups, keys, saves)
+            return self._epoch(state, descriptor, sequence, act, groups, keys, saves)
         except Exception:
             state.close()
             raise
@@ -85,13 +85,13 @@ class Job:
         self,
         state: KeyedState,
         descriptor: StateDescriptor | None,
-        chain: Chain,
+        sequence: FileSequence,
         act: Callable[[Any, str], Any] | None,
         groups: range,
         keys: list[str],
         saves: bool,
-    ) -> tuple[Chain, dict[str, Any], KeyedState]:
-        state.bring_to(chain, self.storage)
+    ) -> tuple[FileSequence, dict[str, Any], KeyedState]:
+        state.bring_to(sequence, self.storage)
         results = {}
         if descriptor is not None:
             handle = state_handle(TableStateStore(state, state.current), descriptor)
@@ -100,17 +100,21 @@ class Job:
                     state.current.key = key
                     results[key] = act(handle, key)
         if saves:
-            chain = state.save(chain, self.storage, f"{self.files}")
-        return chain, results, state
+            sequence = state.save(sequence, self.storage, f"{self.files}")
+        return sequence, results, state
 
-    def fold(self, chain: Chain, groups: range = range(GROUPS), whole: bool = True) -> Chain:
+    def compact(self, sequence: FileSequence, groups: range = range(GROUPS), whole: bool = True) -> FileSequence:
         self.files += 1
-        return (fold(FoldOrder(chain, (groups.start, groups.stop), f"folded-{self.files}", whole), self.storage),)
+        return (
+            compact(
+                CompactionOrder(sequence, (groups.start, groups.stop), f"compacted-{self.files}", whole), self.storage
+            ),
+        )
 
-    def types(self, chain: Chain) -> list[tuple[str | None, Any]]:
-        """What the files of a chain say about the types of values, and for which key groups."""
+    def types(self, sequence: FileSequence) -> list[tuple[str | None, Any]]:
+        """What the files of a sequence say about the types of values, and for which key groups."""
         found = []
-        for file in chain:
+        for file in sequence:
             with open_state_file(self.storage, file.name) as reader:
                 found += [(t.value_type and t.value_type["type"], t.groups) for t in reader.tables]
         return found
@@ -141,41 +145,41 @@ def twice() -> ValueStateDescriptor[Any]:
 
 
 def test_values_are_converted_once_and_stay_so(job: Job) -> None:
-    chain, _, _ = job.epoch(INTS, (), put_number)
-    chain, seen, _ = job.epoch(twice(), chain, show)
+    sequence, _, _ = job.epoch(INTS, (), put_number)
+    sequence, seen, _ = job.epoch(twice(), sequence, show)
     assert seen["key 7"] == "'<7>'"
     for _ in range(2):
-        chain, seen, _ = job.epoch(twice(), chain, show)
+        sequence, seen, _ = job.epoch(twice(), sequence, show)
         assert seen == {f"key {n}": f"'<{n}>'" for n in range(40)}
-    folded = job.fold(chain)
-    assert job.types(folded) == [("string", None)]
-    assert job.epoch(twice(), folded, show)[1] == seen
+    compacted = job.compact(sequence)
+    assert job.types(compacted) == [("string", None)]
+    assert job.epoch(twice(), compacted, show)[1] == seen
 
 
 def test_an_epoch_that_is_given_up_converts_again_in_the_same_process(job: Job) -> None:
-    chain, _, _ = job.epoch(INTS, (), put_number)
+    sequence, _, _ = job.epoch(INTS, (), put_number)
     descriptor = twice()
-    _, seen, state = job.epoch(descriptor, chain, show, saves=False)
+    _, seen, state = job.epoch(descriptor, sequence, show, saves=False)
     assert seen["key 7"] == "'<7>'"
     state.close()
-    chain, seen, state = job.epoch(descriptor, chain, show, state=state)
+    sequence, seen, state = job.epoch(descriptor, sequence, show, state=state)
     assert seen["key 7"] == "'<7>'"
-    _, seen, _ = job.epoch(descriptor, chain, show, state=state)
+    _, seen, _ = job.epoch(descriptor, sequence, show, state=state)
     assert seen["key 7"] == "'<7>'"
 
 
-def test_a_table_may_be_of_two_types_in_two_parts_of_a_chain(job: Job) -> None:
+def test_a_table_may_be_of_two_types_in_two_parts_of_a_sequence(job: Job) -> None:
     lower, upper = range(8), range(8, GROUPS)
     old_lower, _, _ = job.epoch(INTS, (), put_number, groups=lower)
     old_upper, _, _ = job.epoch(INTS, (), put_number, groups=upper)
     # One subtask asks for the state and so converts it, the other does not, as one that asks only when a record comes.
     new_lower, _, _ = job.epoch(twice(), old_lower, show, groups=lower)
     for united in ((*new_lower, *old_upper), (*old_upper, *new_lower)):
-        chain = tuple(file.restricted(lower if file in new_lower else upper) for file in united)
+        sequence = tuple(file.restricted(lower if file in new_lower else upper) for file in united)
         for whole in (True, False):
-            folded = job.fold(chain, whole=whole)
-            assert sorted(job.types(folded)) == [("int", ((8, 16),)), ("string", ((0, 8),))]
-            for one in (chain, folded):
+            compacted = job.compact(sequence, whole=whole)
+            assert sorted(job.types(compacted)) == [("int", ((8, 16),)), ("string", ((0, 8),))]
+            for one in (sequence, compacted):
                 _, seen, state = job.epoch(twice(), one, show, saves=False)
                 assert seen == {f"key {n}": f"'<{n}>'" for n in range(40)}
                 state.close()
@@ -188,11 +192,11 @@ def test_a_subtask_without_entries_does_not_spoil_the_type_of_the_others(job: Jo
     emptied, _, _ = job.epoch(INTS, emptied, lambda handle, key: handle.clear(), groups=upper)
     filled, _, _ = job.epoch(twice(), filled, show, groups=lower)
     emptied, _, _ = job.epoch(twice(), emptied, show, groups=upper)  # nothing to write
-    chain = (*(file.restricted(lower) for file in filled), *(file.restricted(upper) for file in emptied))
+    sequence = (*(file.restricted(lower) for file in filled), *(file.restricted(upper) for file in emptied))
 
-    chain = job.fold(job.fold(chain), whole=False)
+    sequence = job.compact(job.compact(sequence), whole=False)
 
-    _, seen, _ = job.epoch(twice(), chain, show)
+    _, seen, _ = job.epoch(twice(), sequence, show)
     assert {value for value in seen.values() if value != "None"} == {
         f"'<{n}>'" for n in range(40) if key_group_of(f"key {n}", GROUPS) in lower
     }
@@ -200,46 +204,48 @@ def test_a_subtask_without_entries_does_not_spoil_the_type_of_the_others(job: Jo
 
 def test_lists_maps_and_reducing_state_are_converted(job: Job) -> None:
     lists = ListStateDescriptor("l", Types.INT()), ListStateDescriptor("l", Types.BIG_DEC())
-    chain, _, _ = job.epoch(lists[0], (), lambda handle, key: handle.add_all([1, 2]), keys=["a"])
-    chain, _, _ = job.epoch(lists[0], chain, lambda handle, key: handle.add(3), keys=["a"])
-    chain, _, _ = job.epoch(lists[1], chain, lambda handle, key: handle.add(4), keys=["a"])
-    _, seen, _ = job.epoch(lists[1], job.fold(chain), lambda handle, key: list(map(str, handle.get())), keys=["a"])
+    sequence, _, _ = job.epoch(lists[0], (), lambda handle, key: handle.add_all([1, 2]), keys=["a"])
+    sequence, _, _ = job.epoch(lists[0], sequence, lambda handle, key: handle.add(3), keys=["a"])
+    sequence, _, _ = job.epoch(lists[1], sequence, lambda handle, key: handle.add(4), keys=["a"])
+    _, seen, _ = job.epoch(
+        lists[1], job.compact(sequence), lambda handle, key: list(map(str, handle.get())), keys=["a"]
+    )
     assert seen == {"a": ["1", "2", "3", "4"]}
-    assert job.types(chain)[-1] == ("big-decimal", None)
+    assert job.types(sequence)[-1] == ("big-decimal", None)
 
     maps = MapStateDescriptor("m", Types.INT(), Types.INT()), MapStateDescriptor("m", Types.LONG(), Types.DOUBLE())
-    chain, _, _ = job.epoch(maps[0], (), lambda handle, key: handle.put_all({2: 1, 1: 2}), keys=["a"])
-    chain, _, _ = job.epoch(maps[1], chain, lambda handle, key: handle.remove(2), keys=["a"])
-    _, seen, _ = job.epoch(maps[1], chain, lambda handle, key: repr(list(handle.items())), keys=["a"])
+    sequence, _, _ = job.epoch(maps[0], (), lambda handle, key: handle.put_all({2: 1, 1: 2}), keys=["a"])
+    sequence, _, _ = job.epoch(maps[1], sequence, lambda handle, key: handle.remove(2), keys=["a"])
+    _, seen, _ = job.epoch(maps[1], sequence, lambda handle, key: repr(list(handle.items())), keys=["a"])
     assert seen == {"a": "[(1, 2.0)]"}
 
     sums = [ReducingStateDescriptor("r", lambda a, b: a + b, t) for t in (Types.INT(), Types.DOUBLE())]
-    chain, _, _ = job.epoch(sums[0], (), lambda handle, key: handle.add(3), keys=["a"])
-    _, seen, _ = job.epoch(sums[1], chain, lambda handle, key: repr(handle.get()), keys=["a"])
+    sequence, _, _ = job.epoch(sums[0], (), lambda handle, key: handle.add(3), keys=["a"])
+    _, seen, _ = job.epoch(sums[1], sequence, lambda handle, key: repr(handle.get()), keys=["a"])
     assert seen == {"a": "3.0"}
 
 
 def test_a_state_nobody_asks_for_keeps_its_type(job: Job) -> None:
-    chain, _, _ = job.epoch(INTS, (), put_number)
+    sequence, _, _ = job.epoch(INTS, (), put_number)
     other = ValueStateDescriptor("other", Types.STRING())
-    chain, _, _ = job.epoch(other, chain, lambda handle, key: handle.update("x"))
-    folded = job.fold(chain)
-    assert sorted(job.types(folded)) == [("int", None), ("string", None)]
-    assert job.epoch(DOUBLES, folded, show)[1]["key 7"] == "7.0"
+    sequence, _, _ = job.epoch(other, sequence, lambda handle, key: handle.update("x"))
+    compacted = job.compact(sequence)
+    assert sorted(job.types(compacted)) == [("int", None), ("string", None)]
+    assert job.epoch(DOUBLES, compacted, show)[1]["key 7"] == "7.0"
 
 
 def test_an_empty_state_may_become_anything(job: Job) -> None:
-    chain, _, _ = job.epoch(INTS, (), put_number)
-    chain, _, _ = job.epoch(INTS, chain, lambda handle, key: handle.clear())
+    sequence, _, _ = job.epoch(INTS, (), put_number)
+    sequence, _, _ = job.epoch(INTS, sequence, lambda handle, key: handle.clear())
     strings = ValueStateDescriptor("n", Types.STRING())
-    chain, _, _ = job.epoch(strings, chain, lambda handle, key: handle.update("x"))
-    assert job.epoch(strings, chain, show)[1]["key 7"] == "'x'"
+    sequence, _, _ = job.epoch(strings, sequence, lambda handle, key: handle.update("x"))
+    assert job.epoch(strings, sequence, show)[1]["key 7"] == "'x'"
 
 
 def test_what_does_not_fit_is_refused_when_the_state_is_asked_for(job: Job) -> None:
-    chain, _, _ = job.epoch(INTS, (), put_number)
+    sequence, _, _ = job.epoch(INTS, (), put_number)
     with pytest.raises(StateMigrationError, match="State 'n' of operator keeper cannot be restored: it was saved as"):
-        job.epoch(ValueStateDescriptor("n", Types.STRING()), chain, show)
+        job.epoch(ValueStateDescriptor("n", Types.STRING()), sequence, show)
 
 
 def test_elements_and_map_values_are_held_against_their_types_when_they_are_saved(job: Job) -> None:
@@ -251,9 +257,7 @@ def test_elements_and_map_values_are_held_against_their_types_when_they_are_save
             MapStateDescriptor("m", Types.INT(), Types.INT()), (), lambda handle, key: handle.put(1, "x"), keys=["b"]
         )
     with pytest.raises(TypeMismatchError, match=r"State 'k' of operator keeper, key 'b': .* found 'x'"):
-        job.epoch(
-            MapStateDescriptor("k", Types.INT(), None), (), lambda handle, key: handle.put("x", 1), keys=["b"]
-        )
+        job.epoch(MapStateDescriptor("k", Types.INT(), None), (), lambda handle, key: handle.put("x", 1), keys=["b"])
 
 
 def test_what_is_converted_when_it_is_saved_is_what_the_worker_goes_on_with(job: Job) -> None:
@@ -265,9 +269,9 @@ def test_what_is_converted_when_it_is_saved_is_what_the_worker_goes_on_with(job:
 
     doubles = Types.DOUBLE()
     for descriptor in (ListStateDescriptor("l", doubles), MapStateDescriptor("m", doubles, doubles)):
-        chain, _, state = job.epoch(descriptor, (), change, keys=["a"])
-        _, here, _ = job.epoch(descriptor, chain, seen, keys=["a"], state=state)
-        _, elsewhere, _ = job.epoch(descriptor, chain, seen, keys=["a"])
+        sequence, _, state = job.epoch(descriptor, (), change, keys=["a"])
+        _, here, _ = job.epoch(descriptor, sequence, seen, keys=["a"], state=state)
+        _, elsewhere, _ = job.epoch(descriptor, sequence, seen, keys=["a"])
         assert here == elsewhere
         assert here["a"] in ("[1.0]", "[(1.0, 1.0)]")
 

@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
 
 from flott.errors import StorageError
 from flott.runtime.managed_state.backends.hashmap import KeyedState
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from tests.unit.runtime.managed_state.state_cluster import (
     GROUPS,
     KEYS,
@@ -25,8 +25,8 @@ from tests.unit.runtime.managed_state.state_cluster import (
     MakeState,
     PlainModel,
     StateCluster,
-    chain_for,
     group_of,
+    sequence_for,
 )
 
 small = st.integers(0, 5)
@@ -129,34 +129,34 @@ class StateLife(RuleBasedStateMachine):
 
     def _end(self, outcome: str, n: int) -> None:
         cluster = self.cluster
-        chains: list[Chain] | None = None
+        sequences: list[FileSequence] | None = None
         match outcome:
             case "complete":
-                chains = cluster.save()
+                sequences = cluster.save()
             case "saved in part":
                 for subtask in cluster.subtasks[: n + 1]:
                     cluster.save_one(subtask)
             case "full disk":
                 cluster.storage.broken = True
                 with suppress(StorageError):
-                    chains = cluster.save()  # of an epoch without changes there is nothing to write
+                    sequences = cluster.save()  # of an epoch without changes there is nothing to write
                 cluster.storage.broken = False
             case "process killed":
                 cluster.subtasks[n % len(cluster.subtasks)].lose_process()
-        cluster.settle(chains)
-        if chains is not None:
+        cluster.settle(sequences)
+        if sequences is not None:
             self.completed = self.running
 
     # --- files -------------------------------------------------------------------------------------------------------
 
     @rule(subtask=small, start=st.integers(0, 8), length=st.integers(1, 9))
     def compact(self, subtask: int, start: int, length: int) -> None:
-        """Beside the epoch at hand: it ends with the former chain, and then the folded file takes its run's place."""
+        """Beside the epoch at hand, which ends with the former sequence; then the compacted file replaces its run."""
         seat = self.cluster.subtasks[subtask % len(self.cluster.subtasks)]
-        if seat.chain:
-            start %= len(seat.chain)
-            run = seat.chain[start : start + length]
-            seat.folded.append((run, self.cluster.fold(seat, run, start == 0, self.completed.now)))
+        if seat.sequence:
+            start %= len(seat.sequence)
+            run = seat.sequence[start : start + length]
+            seat.compacted.append((run, self.cluster.compact(seat, run, start == 0, self.completed.now)))
 
     @rule(target=kept, self_contained=st.booleans())
     def keep(self, self_contained: bool) -> Kept:
@@ -171,14 +171,14 @@ class StateLife(RuleBasedStateMachine):
         self.cluster.make = self.backends[backend % len(self.backends)]
         self.cluster.widened = kept.widened or widen
         self.completed = copy.deepcopy(kept.model)
-        self.cluster.deploy(parallelism, lambda groups: chain_for(kept, groups))
+        self.cluster.deploy(parallelism, lambda groups: sequence_for(kept, groups))
         self._begin(turns)
 
     @rule(parallelism=parallelisms, turns=turns)
     def rescale(self, parallelism: int, turns: list[int]) -> None:
         self._end(COMPLETE, 0)
         kept = self.cluster.keep(self.completed, self_contained=False)
-        self.cluster.deploy(parallelism, lambda groups: chain_for(kept, groups))
+        self.cluster.deploy(parallelism, lambda groups: sequence_for(kept, groups))
         self._begin(turns)
 
     # --- always ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.runtime.managed_state.backends.hashmap import KeyedState
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.kinds.timelines import TimelineTable
 from tests.unit.runtime.managed_state.keyed_workers import MAX_PARALLELISM, Folder, MemoryStorage, group_of, runs
 
@@ -150,21 +150,23 @@ def test_a_dump_rebuilds_the_table_and_later_deltas_fit_both(before: list[list[A
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(epoch_steps, runs), min_size=1, max_size=8), st.data())
-def test_state_files_restore_it_in_any_worker_however_they_were_folded(history: list[Any], data: st.DataObject) -> None:
+def test_state_files_restore_it_in_any_worker_however_they_were_compacted(
+    history: list[Any], data: st.DataObject
+) -> None:
     storage, model = MemoryStorage(), Model()
-    chain: Chain = ()
-    fold = Folder(storage)
+    sequence: FileSequence = ()
+    compact = Folder(storage)
     workers = [KeyedState("join", MAX_PARALLELISM, range(MAX_PARALLELISM)) for _ in range(3)]
-    for number, (epoch, run_to_fold) in enumerate(history):
+    for number, (epoch, run_to_compact) in enumerate(history):
         worker = workers[data.draw(st.integers(0, 2))]
         table = worker.timeline_table("left")
-        worker.bring_to(chain, storage)  # type: ignore[arg-type]
+        worker.bring_to(sequence, storage)  # type: ignore[arg-type]
         for step in model.steps(epoch):
             step(table)
-        chain = fold(worker.save(chain, storage, f"file-{number}"), run_to_fold)  # type: ignore[arg-type]
+        sequence = compact(worker.save(sequence, storage, f"file-{number}"), run_to_compact)  # type: ignore[arg-type]
         assert view(table) == model.view()
     for worker in [*workers, KeyedState("join", MAX_PARALLELISM, range(MAX_PARALLELISM))]:
-        worker.bring_to(chain, storage)  # type: ignore[arg-type]
+        worker.bring_to(sequence, storage)  # type: ignore[arg-type]
         assert view(worker.timeline_table("left")) == model.view()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flott.common.time import Time
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.ttl.time_to_live import (
     UNSTAMPED,
     Horizon,
@@ -151,15 +151,15 @@ def test_what_has_no_age_is_never_left_out(kind: str, base: Any, left: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("in_compaction", "in_snapshots", "in_folds", "in_savepoints"),
+    ("in_compaction", "in_snapshots", "in_compactions", "in_savepoints"),
     [(False, False, False, False), (True, False, True, True), (False, True, False, True), (True, True, True, True)],
 )
 @pytest.mark.parametrize(("kind", "base", "left"), BASES)
 def test_files_are_cleaned_up_where_the_program_wants_it(
-    kind: str, base: Any, left: Any, in_compaction: bool, in_snapshots: bool, in_folds: bool, in_savepoints: bool
+    kind: str, base: Any, left: Any, in_compaction: bool, in_snapshots: bool, in_compactions: bool, in_savepoints: bool
 ) -> None:
     ttl = TimeToLive(1000, in_compaction=in_compaction, in_snapshots=in_snapshots).to_json()
-    assert drop_expired(kind, base, ttl, Horizon(1000, 0)) == (left if in_folds else base)
+    assert drop_expired(kind, base, ttl, Horizon(1000, 0)) == (left if in_compactions else base)
     assert drop_expired(kind, base, ttl, Horizon(1000, 0, detached=True)) == (left if in_savepoints else base)
 
 
@@ -184,32 +184,32 @@ def test_stamps_can_be_taken_away(kind: str, content: Any, plain: Any) -> None:
 # ---- in real files ---------------------------------------------------------------------------------------------------
 
 
-def folded(process: Process, now: int, *, detached: bool = False) -> Process:
-    """A process that takes over the state after its files were folded."""
+def compacted(process: Process, now: int, *, detached: bool = False) -> Process:
+    """A process that takes over the state after its files were compacted."""
     horizon = Horizon(now, MIN_WATERMARK, detached)
-    order = FoldOrder(process.chain, (0, 16), f"folded-{len(process.storage.files)}", True, horizon)
-    return Process(process.storage, (fold(order, process.storage),))  # type: ignore[arg-type]
+    order = CompactionOrder(process.sequence, (0, 16), f"compacted-{len(process.storage.files)}", True, horizon)
+    return Process(process.storage, (compact(order, process.storage),))  # type: ignore[arg-type]
 
 
-def test_folding_leaves_out_what_nobody_can_see_any_more() -> None:
+def test_compaction_leaves_out_what_nobody_can_see_any_more() -> None:
     process = Process()
     process.at(0)
     process.get(ValueStateDescriptor("s"), builder()).update(1)
     process.get(MapStateDescriptor("m"), builder()).put("a", 1)
     process.get(ListStateDescriptor("l"), builder()).add(1)
     process.save()
-    assert folded(process, 999).state.sizes() == {"s@ttl": 1, "m@ttl": 1, "l@ttl": 1}
-    assert folded(process, 1000).state.sizes() == {"s@ttl": 0, "m@ttl": 0, "l@ttl": 1}
-    assert folded(process, 1000, detached=True).state.sizes() == {"s@ttl": 0, "m@ttl": 0, "l@ttl": 0}
+    assert compacted(process, 999).state.sizes() == {"s@ttl": 1, "m@ttl": 1, "l@ttl": 1}
+    assert compacted(process, 1000).state.sizes() == {"s@ttl": 0, "m@ttl": 0, "l@ttl": 1}
+    assert compacted(process, 1000, detached=True).state.sizes() == {"s@ttl": 0, "m@ttl": 0, "l@ttl": 0}
 
 
-def test_a_copy_of_a_list_goes_on_after_its_files_were_folded() -> None:
+def test_a_copy_of_a_list_goes_on_after_its_files_were_compacted() -> None:
     process = Process()
     process.at(0)
     state = process.get(ListStateDescriptor("l"), builder().disable_cleanup_in_background().cleanup_full_snapshot())
     state.add(1)
     process.save()
-    process.chain = folded(process, 5000).chain  # beside the process, which still has the element
+    process.sequence = compacted(process, 5000).sequence  # beside the process, which still has the element
     process.at(5000)
     state.add(2)
     process.save()

@@ -1,7 +1,7 @@
 """All keyed state of one operator subtask: its tables and timers, their version, and how they are saved and restored.
 
 A worker process keeps this object between epochs. Which process runs a subtask changes from epoch to epoch, so the
-object knows its *version*: the name of the last state file it contains. Given the chain of files of the last completed
+object knows its *version*: the name of the last state file it contains. Given the file sequence of the last completed
 checkpoint it either is up to date, catches up by the files it missed, or starts over.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flott.errors import ProgramError, StateError, TypeMismatchError
 from flott.runtime.managed_state.encoding import encode_key
-from flott.runtime.managed_state.files.chains import Chain, StateFile, missing_files, version_of
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile, missing_files, version_of
 from flott.runtime.managed_state.files.state_file import (
     StateFileWriter,
     by_group,
@@ -191,19 +191,19 @@ class KeyedState:
 
     # --- restoring ---------------------------------------------------------------------------------------------------
 
-    def bring_to(self, chain: Chain, storage: LocalStorage) -> None:
-        """Make this the state that the chain describes, reading as few files as possible."""
+    def bring_to(self, sequence: FileSequence, storage: LocalStorage) -> None:
+        """Make this the state that the sequence describes, reading as few files as possible."""
         if any(table.has_changes() for table in self._tables.values()):
             self._reset()  # an epoch that failed left them
-        missing = missing_files(chain, self.version)
+        missing = missing_files(sequence, self.version)
         if missing is None:
             self._reset()
-            missing = chain
+            missing = sequence
         if missing:
             self.version = UNSAVED
         for file in missing:
             self._load(file, storage)
-        self.version = version_of(chain)
+        self.version = version_of(sequence)
         self._settle()
 
     def _settle(self) -> None:
@@ -243,12 +243,12 @@ class KeyedState:
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def save(self, chain: Chain, storage: LocalStorage, name: str) -> Chain:
-        """Write what changed as a new file of this name, if anything did; returns the chain with it."""
+    def save(self, sequence: FileSequence, storage: LocalStorage, name: str) -> FileSequence:
+        """Write what changed as a new file of this name, if anything did; returns the sequence with it."""
         unwritten = self.lifetimes.unwritten
         changed = [table for table, held in self._tables.items() if self._has_changes(held) or table in unwritten]
         if not changed:
-            return chain
+            return sequence
         self.version = UNSAVED  # until it is written
         with create_state_file(storage, name, map(self._header, changed)) as writer:
             for group, deltas in self._drain():
@@ -257,7 +257,7 @@ class KeyedState:
         self.lifetimes.saved(changed)
         self.schemas.saved()
         self.version = name
-        return (*chain, StateFile(name, writer.size, is_base=False))
+        return (*sequence, StateFile(name, writer.size, is_base=False))
 
     def _has_changes(self, table: Table) -> bool:
         return table.has_changes()

@@ -1,8 +1,9 @@
-"""When to fold state files together: a pure decision over the sizes of the files of a chain.
+"""When to compact state files: a pure decision over the sizes of the files of a sequence.
 
-A subtask's state is a chain of files: a base, then the changes of one epoch after the other. Folding keeps the chain
-short, so that a restore reads few files, while every entry is rewritten only a logarithmic number of times. Small
-changes are merged in tiers; when the changes outgrow the base, a new base is written. The cost follows what changed.
+A subtask's state is a sequence of files: a base, then the changes of one epoch after the other. Compaction keeps the
+sequence short, so that a restore reads few files, while every entry is rewritten only a logarithmic number of times.
+Small changes are merged in tiers; when the changes outgrow the base, a new base is written. So the cost follows what
+changed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 
 #: That many files of one tier are merged into one.
 FAN_IN = 8
@@ -20,58 +21,58 @@ SMALLEST_TIER_BYTES = 16 * 1024
 REWRITE_FACTOR = 2
 #: ... and come from at least this many epochs.
 REWRITE_MIN_DELTAS = 8
-#: A chain longer than this holds the next epoch up until the fold at work is done.
-LONGEST_CHAIN = 64
+#: A sequence longer than this holds the next epoch up until the compaction at work is done.
+LONGEST_SEQUENCE = 64
 
 
 @dataclass(frozen=True)
-class FoldRules:
-    """When files are folded, and how many at once."""
+class CompactionRules:
+    """When files are compacted, and how many at once."""
 
     fan_in: int = FAN_IN
     smallest_tier_bytes: int = SMALLEST_TIER_BYTES
     rewrite_factor: int = REWRITE_FACTOR
     rewrite_min_deltas: int = REWRITE_MIN_DELTAS
-    longest_chain: int = LONGEST_CHAIN
-    max_orders: int = 64  #: chains folded by one job
-    max_bytes: int = 256 << 20  #: read by one job, unless a single chain needs more
+    longest_sequence: int = LONGEST_SEQUENCE
+    max_orders: int = 64  #: sequences compacted by one job
+    max_bytes: int = 256 << 20  #: read by one job, unless a single sequence needs more
 
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring files of a chain, from and up to, that should become one."""
+    """Neighbouring files of a sequence, from and up to, that should become one."""
 
     start: int
     stop: int
 
     @property
     def whole(self) -> bool:
-        """Whether it begins where the chain does: nothing can be left of what it says is gone."""
+        """Whether it begins where the sequence does: nothing can be left of what it says is gone."""
         return self.start == 0
 
 
-def run_to_fold(chain: Chain, rules: FoldRules) -> Run | None:
-    """Which files of a chain should become one now, if any."""
-    bases = sum(file.is_base for file in chain)
-    if any(file.groups is not None for file in chain) or bases > 1:
+def run_to_compact(sequence: FileSequence, rules: CompactionRules) -> Run | None:
+    """Which files of a sequence should become one now, if any."""
+    bases = sum(file.is_base for file in sequence)
+    if any(file.groups is not None for file in sequence) or bases > 1:
         # Files of other subtasks, after a change of parallelism: nobody can delete them while any of their new owners
         # still refers to them, and each reads only a part. The sooner everybody has their own, the better.
-        return Run(0, len(chain))
-    base_bytes = sum(file.size for file in chain[:bases])
-    changes = [file.size for file in chain[bases:]]
+        return Run(0, len(sequence))
+    base_bytes = sum(file.size for file in sequence[:bases])
+    changes = [file.size for file in sequence[bases:]]
     if len(changes) >= rules.rewrite_min_deltas and sum(changes) >= rules.rewrite_factor * max(base_bytes, 1):
-        return Run(0, len(chain))
+        return Run(0, len(sequence))
     merge = _run_to_merge(changes, rules)
     return None if merge is None else Run(bases + merge.start, bases + merge.stop)
 
 
-def _run_to_merge(sizes: Sequence[int], rules: FoldRules) -> Run | None:
+def _run_to_merge(sizes: Sequence[int], rules: CompactionRules) -> Run | None:
     """Files of one tier, or of lower ones, that are as many as the fan-in.
 
     A merged file may complete a run in the tier above, and is then merged into that at once. So, where every decision
     is carried out at once, no file is preceded by more than ``fan_in - 2`` files of its own tier or lower ones, and a
-    chain is at most ``(fan_in - 1) * tiers`` long. Folds come later than they are due, when smaller files have followed
-    the run: so it is looked for everywhere, from the newest file back.
+    sequence is at most ``(fan_in - 1) * tiers`` long. A compaction comes later than it is due, when smaller files have
+    followed the run: so it is looked for everywhere, from the newest file back.
     """
     tiers = [_tier(size, rules) for size in sizes]
     for stop in range(len(sizes), rules.fan_in - 1, -1):
@@ -89,7 +90,7 @@ def _run_to_merge(sizes: Sequence[int], rules: FoldRules) -> Run | None:
     return None
 
 
-def _tier(size: int, rules: FoldRules) -> int:
+def _tier(size: int, rules: CompactionRules) -> int:
     tier = 0
     while size > rules.smallest_tier_bytes:
         size //= rules.fan_in

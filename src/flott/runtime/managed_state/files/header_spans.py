@@ -1,7 +1,7 @@
 """What files say about tables, each for some key groups; of several that speak about a key group the last counts.
 
 The type of a state changes in one file of a subtask, which holds all of it anew. After a change of parallelism files of
-several subtasks stand in one chain, so one table may be of different types in different key groups.
+several subtasks stand in one sequence, so one table may be of different types in different key groups.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class TimeToLive:
     sweep_entries: int = 0  #: how many entries are looked at for every access of state; 0: none
     sweep_every_record: bool = False  #: ... and for every record
     in_snapshots: bool = False  #: savepoints leave out what is gone
-    in_compaction: bool = False  #: folding files leaves out what is gone
+    in_compaction: bool = False  #: compaction leaves out what is gone
     since_ms: int = field(default=0, compare=False)  #: when a program first asked for it
 
     @property

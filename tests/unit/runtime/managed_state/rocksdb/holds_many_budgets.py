@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flott.runtime.managed_state.backends.rocksdb.keyed_state import RocksKeyedState
 from flott.runtime.managed_state.backends.rocksdb.store import Budget
-from flott.runtime.managed_state.files.chains import Chain
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.handles import TableValueState
 from flott.runtime.storage import LocalStorage
 
@@ -36,9 +36,9 @@ def measure(folder: Path, budget: int, times: int) -> dict[str, int]:
     state.bring_to((), storage)
     state.close()
     before, keys = resident_kb("VmRSS"), times * budget // VALUE_BYTES
-    chance, chain = random.Random(0), Chain()
+    chance, sequence = random.Random(0), FileSequence()
     for epoch in range(4):
-        state.bring_to(chain, storage)
+        state.bring_to(sequence, storage)
         handle = TableValueState(state.value_table("value"), state.current)
         touched = range(keys) if epoch == 0 else chance.sample(range(keys), keys // 10)
         for begin in range(0, len(touched), BATCH):
@@ -51,11 +51,11 @@ def measure(folder: Path, budget: int, times: int) -> dict[str, int]:
                 assert held is None or held[:8] == key.to_bytes(8, "big")
                 handle.update(key.to_bytes(8, "big") + os.urandom(VALUE_BYTES - 8))
             state.make_room()
-        chain = state.save(chain, storage, f"state/{epoch}")
+        sequence = state.save(sequence, storage, f"state/{epoch}")
     return {
-        "state bytes": chain[0].size,
+        "state bytes": sequence[0].size,
         "peak bytes": (resident_kb("VmHWM") - before) * 1024,
-        "last delta bytes": chain[-1].size,
+        "last delta bytes": sequence[-1].size,
     }
 
 

@@ -1,4 +1,4 @@
-"""State in RocksDB is the state that memory would hold: whatever is put aside, lost, taken over, folded or missing."""
+"""State in RocksDB is the state that memory would hold: whatever is set aside, lost, taken over, compacted, missing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flott.errors import CorruptStateError
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.backends.rocksdb.keyed_state import RocksKeyedState
 from flott.runtime.managed_state.backends.rocksdb.store import Budget
-from flott.runtime.managed_state.files.chains import Chain
-from flott.runtime.managed_state.files.folding import FoldOrder, fold
+from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.handles import TableReducingState, TableValueState
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.storage import LocalStorage
@@ -132,13 +132,13 @@ def test_through_epochs_crashes_and_take_overs_the_database_holds_what_memory_wo
     storage = LocalStorage(str(tmp_path / "job"), sync=False)
     local = tmp_path / "local" / "state"
     workers = [Copy(rocks(local), cramped=chance.random() < 0.4) for _ in range(2)]
-    chain: Chain = ()
+    sequence: FileSequence = ()
     for epoch in range(12):
         memory, disk = Copy(KeyedState("counter (uid c)", GROUPS, range(GROUPS))), chance.choice(workers)
-        memory.state.bring_to(chain, storage)
+        memory.state.bring_to(sequence, storage)
         if chance.random() < 0.1:
             shutil.rmtree(local, ignore_errors=True)  # another host, or a disk that was emptied
-        disk.state.bring_to(chain, storage)
+        disk.state.bring_to(sequence, storage)
         memory.fired, disk.fired = [], []
         assert disk.view() == memory.view()
         for _ in range(chance.randrange(25)):
@@ -150,24 +150,26 @@ def test_through_epochs_crashes_and_take_overs_the_database_holds_what_memory_wo
         if fate < 0.15:
             disk.state.close()  # the task failed
             continue
-        saved = disk.state.save(chain, storage, f"state/{epoch}")
+        saved = disk.state.save(sequence, storage, f"state/{epoch}")
         if fate < 0.3:
             continue  # another task failed: nobody refers to what was saved
-        chain = _folded(chain, saved, storage, chance, epoch)
+        sequence = _compacted(sequence, saved, storage, chance, epoch)
         whole = KeyedState("counter (uid c)", GROUPS, range(GROUPS))
         restored = Copy(whole)
-        whole.bring_to(chain, storage)
+        whole.bring_to(sequence, storage)
         memory.fired = []
         assert restored.view() == memory.view()
 
 
-def _folded(before: Chain, saved: Chain, storage: LocalStorage, chance: random.Random, epoch: int) -> Chain:
+def _compacted(
+    before: FileSequence, saved: FileSequence, storage: LocalStorage, chance: random.Random, epoch: int
+) -> FileSequence:
     if len(saved) < 3 or chance.random() > 0.4:
         return saved
     whole = chance.random() < 0.5
     run = saved[: len(saved) - 1] if whole else saved[1:]
-    order = FoldOrder(run, (0, GROUPS), f"state/folded-{epoch}", whole=whole)
-    made = fold(order, storage)
+    order = CompactionOrder(run, (0, GROUPS), f"state/compacted-{epoch}", whole=whole)
+    made = compact(order, storage)
     return (made, *saved[len(run) :]) if whole else (saved[0], made)
 
 
@@ -175,7 +177,7 @@ def _folded(before: Chain, saved: Chain, storage: LocalStorage, chance: random.R
 def test_a_change_of_parallelism_moves_every_key_to_the_database_of_its_new_subtask(tmp_path, parallelism):
     storage = LocalStorage(str(tmp_path / "job"), sync=False)
     old = [rocks(tmp_path / "old" / str(i), groups_of(i, GROUPS, 3)) for i in range(3)]
-    chains = []
+    sequences = []
     for index, state in enumerate(old):
         state.bring_to((), storage)
         handle = TableValueState(state.value_table("value"), state.current)
@@ -183,12 +185,12 @@ def test_a_change_of_parallelism_moves_every_key_to_the_database_of_its_new_subt
             state.current.key = key
             if state._group_index[key] in state.groups:
                 handle.update(key * 10)
-        chains.append(state.save((), storage, f"state/{index}"))
+        sequences.append(state.save((), storage, f"state/{index}"))
     found = []
     for index in range(parallelism):
         groups = groups_of(index, GROUPS, parallelism)
         state = rocks(tmp_path / "new" / str(index), groups)
-        state.bring_to(tuple(file.restricted(groups) for chain in chains for file in chain), storage)
+        state.bring_to(tuple(file.restricted(groups) for sequence in sequences for file in sequence), storage)
         found += [(key, state.value_table("value").entries[key]) for key in state.keys_with("value")]
         state.close()
     assert sorted(found) == [(key, key * 10) for key in range(100)]
@@ -200,10 +202,10 @@ def test_a_database_that_cannot_be_read_is_made_anew(tmp_path):
     state.bring_to((), storage)
     state.value_table("value").entries["a"] = 1
     state.value_table("value").changed["a"] = None
-    chain = state.save((), storage, "state/1")
+    sequence = state.save((), storage, "state/1")
     for file in folder.glob("MANIFEST*"):
         file.write_bytes(b"nonsense")
-    state.bring_to(chain, storage)
+    state.bring_to(sequence, storage)
     assert state.value_table("value").entries["a"] == 1
 
 
@@ -214,8 +216,8 @@ def test_reading_one_item_of_a_large_map_reads_no_other(tmp_path):
     handle = state.map_state(state.map_table("map"), state.current)
     state.current.key = "k"
     handle.put_all((n, str(n)) for n in range(1000))
-    chain = state.save((), storage, "state/1")
-    state.bring_to(chain, storage)
+    sequence = state.save((), storage, "state/1")
+    state.bring_to(sequence, storage)
     state.current.key = "k"
     assert handle.get(500) == "500"
     assert dict.__len__(state.map_table("map").entries["k"]) == 1
@@ -228,18 +230,18 @@ def test_reading_one_item_of_a_large_map_reads_no_other(tmp_path):
 def test_a_map_whose_items_were_removed_one_by_one_leaves_no_entry(tmp_path, cramped):
     storage = LocalStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
-    table, chain = state.map_table("map"), ()
+    table, sequence = state.map_table("map"), ()
     handle = state.map_state(table, state.current)
     for epoch, change in enumerate((lambda n: handle.put(n, n), handle.remove)):
-        state.bring_to(chain, storage)
+        state.bring_to(sequence, storage)
         for key in ("emptied", "kept"):
             state.current.key = key
             for n in range(2 if key == "emptied" or epoch == 0 else 1):
                 change(n)
                 if cramped:
                     state._put_aside(state._paged())
-        chain = state.save(chain, storage, f"state/{epoch}")
-    state.bring_to(chain, storage)
+        sequence = state.save(sequence, storage, f"state/{epoch}")
+    state.bring_to(sequence, storage)
     assert list(table.entries) == ["kept"]
     assert list(table._places.entries()) == ["kept"], "a row of an entry that holds nothing takes room for ever"
 
@@ -247,20 +249,20 @@ def test_a_map_whose_items_were_removed_one_by_one_leaves_no_entry(tmp_path, cra
 def test_a_list_is_appended_to_without_being_read_and_iterated_without_being_loaded(tmp_path):
     storage = LocalStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
-    chain: Chain = ()
+    sequence: FileSequence = ()
     for epoch in range(3):
-        state.bring_to(chain, storage)
+        state.bring_to(sequence, storage)
         handle = state.list_state(state.list_table("list"), state.current)
         state.current.key = "k"
         handle.add_all(range(epoch * 1000, epoch * 1000 + 1000))
-        chain = state.save(chain, storage, f"state/{epoch}")
-    state.bring_to(chain, storage)
+        sequence = state.save(sequence, storage, f"state/{epoch}")
+    state.bring_to(sequence, storage)
     state.current.key = "k"
     elements = iter(handle.get())
     assert [next(elements) for _ in range(3)] == [0, 1, 2]
     handle.add(-1)
     assert list(handle.get()) == [*range(3000), -1]
-    assert chain[-1].size < 2 * chain[0].size  # an epoch saves what it appended
+    assert sequence[-1].size < 2 * sequence[0].size  # an epoch saves what it appended
 
 
 def test_a_list_with_a_hole_is_refused(tmp_path):
@@ -281,8 +283,8 @@ def test_a_walk_in_steps_sees_every_committed_entry_once_as_it_is_now(tmp_path, 
     for n, key in enumerate(KEYS):
         for operation in ("set", "append", "put"):
             copy.do(operation, key, n + 1)
-    chain = copy.state.save((), storage, "state/1")
-    copy.state.bring_to(chain, storage)
+    sequence = copy.state.save((), storage, "state/1")
+    copy.state.bring_to(sequence, storage)
     copy.do("set", KEYS[0], 77)
     copy.do("clear", KEYS[1], 0)
     copy.do("clear map", KEYS[2], 0)
@@ -311,14 +313,14 @@ def test_the_last_epoch_on_a_host_is_taken_in_without_reading_its_file_whoever_r
     storage = LocalStorage(str(tmp_path / "job"), sync=False)
     workers = [rocks(tmp_path / "local" / "state") for _ in range(2)]
     values = [TableValueState(worker.value_table("value"), worker.current) for worker in workers]
-    chain: Chain = ()
+    sequence: FileSequence = ()
     for epoch, place in enumerate([0, 1, 0, 0]):
         worker, value = workers[place], values[place]
-        worker.bring_to(chain, storage)
+        worker.bring_to(sequence, storage)
         worker.current.key = "a"
         assert value.value() == (epoch or None)
         value.update(epoch + 1)
-        chain = worker.save(chain, storage, f"state/{epoch}")
+        sequence = worker.save(sequence, storage, f"state/{epoch}")
     assert read == []
 
 
@@ -328,10 +330,10 @@ def test_an_epoch_that_is_missing_or_torn_beside_the_database_is_read_from_its_f
     copy = Copy(rocks(tmp_path / "local" / "state"))
     copy.state.bring_to((), storage)
     copy.do("set", "a", 7)
-    chain = copy.state.save((), storage, "state/1")
+    sequence = copy.state.save((), storage, "state/1")
     (staged,) = (tmp_path / "local").glob("*.sst")
     damage(staged)
-    copy.state.bring_to(chain, storage)
+    copy.state.bring_to(sequence, storage)
     copy.state.current.key = "a"
     assert copy.value.value() == 7
 
@@ -341,14 +343,14 @@ def test_what_an_epoch_that_failed_left_beside_the_database_is_never_taken_in(tm
     copy = Copy(rocks(tmp_path / "local" / "state"))
     copy.state.bring_to((), storage)
     copy.do("set", "a", 7)
-    chain = copy.state.save((), storage, "state/1")
-    copy.state.bring_to(chain, storage)
+    sequence = copy.state.save((), storage, "state/1")
+    copy.state.bring_to(sequence, storage)
     copy.do("set", "a", 8)
-    copy.state.save(chain, storage, "state/failed")
-    copy.state.bring_to(chain, storage)
+    copy.state.save(sequence, storage, "state/failed")
+    copy.state.bring_to(sequence, storage)
     copy.do("set", "b", 9)
-    chain = copy.state.save(chain, storage, "state/2")
-    copy.state.bring_to(chain, storage)
+    sequence = copy.state.save(sequence, storage, "state/2")
+    copy.state.bring_to(sequence, storage)
     copy.state.current.key = "a"
     assert copy.value.value() == 7
     assert not list((tmp_path / "local").glob("*.sst")), "what does not count is deleted"
@@ -357,15 +359,15 @@ def test_what_an_epoch_that_failed_left_beside_the_database_is_never_taken_in(tm
 def test_panes_that_have_ended_leave_no_row(tmp_path):
     storage = LocalStorage(str(tmp_path / "job"), sync=False)
     copy = Copy(rocks(tmp_path / "local" / "state"))
-    chain: Chain = ()
+    sequence: FileSequence = ()
     for epoch in range(6):
-        copy.state.bring_to(chain, storage)
+        copy.state.bring_to(sequence, storage)
         held, marks = copy.panes.open((epoch, epoch + 1))
         held["a"], marks["a"] = epoch, 0
         if epoch:
             assert list(copy.panes.release((epoch - 1, epoch))) == [{"a": epoch - 1}]
-        chain = copy.state.save(chain, storage, f"state/{epoch}")
-    copy.state.bring_to(chain, storage)
+        sequence = copy.state.save(sequence, storage, f"state/{epoch}")
+    copy.state.bring_to(sequence, storage)
     assert list(copy.panes.panes) == [(5, 6)]
     named = copy.state._store.scan(b"C" + copy.panes._prefix + b"n")
     assert len(list(named)) == 1

@@ -23,7 +23,7 @@ from flott.runtime.managed_state.backends.rocksdb.store import Budget, RowStore
 from flott.runtime.managed_state.backends.rocksdb.table import PagedTable
 from flott.runtime.managed_state.backends.rocksdb.timers import PagedTimerTable
 from flott.runtime.managed_state.backends.rocksdb.values import PagedValueTable
-from flott.runtime.managed_state.files.chains import Chain, missing_files, version_of
+from flott.runtime.managed_state.files.file_sequence import FileSequence, missing_files, version_of
 from flott.runtime.managed_state.files.state_file import StateFileReader, StateFileWriter, open_state_file
 from flott.runtime.managed_state.handles import CurrentKey, TableListState, TableMapState
 from flott.runtime.managed_state.kinds.panes import PaneTable
@@ -108,14 +108,14 @@ class RocksKeyedState(KeyedState):
 
     # --- restoring ---------------------------------------------------------------------------------------------------
 
-    def bring_to(self, chain: Chain, storage: LocalStorage) -> None:
+    def bring_to(self, sequence: FileSequence, storage: LocalStorage) -> None:
         for table in self._paged().values():
             table.empty()  # an epoch that failed may have left changes
         self.schemas.revert()
         if not self._store.is_open:
             self._store.open()
-        self._catch_up(chain, storage)
-        super().bring_to(chain, storage)
+        self._catch_up(sequence, storage)
+        super().bring_to(sequence, storage)
 
     def _settle(self) -> None:
         for panes in self._tables.values():
@@ -123,12 +123,12 @@ class RocksKeyedState(KeyedState):
                 panes.refresh()
         super()._settle()
 
-    def _catch_up(self, chain: Chain, storage: LocalStorage) -> None:
+    def _catch_up(self, sequence: FileSequence, storage: LocalStorage) -> None:
         """Apply what the database has missed."""
-        missing = missing_files(chain, self._store.version)
+        missing = missing_files(sequence, self._store.version)
         if missing is None:
             self._store.wipe()
-            missing = chain
+            missing = sequence
         if not missing:
             return
         if len(missing) == 1 and self._store.take_in(missing[0].name) and self._store.version == missing[0].name:
@@ -143,7 +143,7 @@ class RocksKeyedState(KeyedState):
                     if group in file.within(self.groups):
                         self._apply(reader, group)
             self._store.flush()
-        self._store.mark(version_of(chain))
+        self._store.mark(version_of(sequence))
 
     def _apply(self, reader: StateFileReader, group: int) -> None:
         for name, delta in reader.block(group, kinds=_PAGED).items():
@@ -151,11 +151,11 @@ class RocksKeyedState(KeyedState):
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def save(self, chain: Chain, storage: LocalStorage, name: str) -> Chain:
+    def save(self, sequence: FileSequence, storage: LocalStorage, name: str) -> FileSequence:
         if not self._store.put_aside:  # if it was, there is more than memory should hold twice
             self._store.begin_staging()
-        saved = super().save(chain, storage, name)
-        if saved is not chain:
+        saved = super().save(sequence, storage, name)
+        if saved is not sequence:
             self._store.end_staging(name)
         self._entry_count = self._store.count()
         self.close()

@@ -1,8 +1,8 @@
-"""The version of a copy of keyed state: which chain it contains, and what it lacks of another."""
+"""The version of a copy of keyed state: which sequence it contains, and what it lacks of another."""
 
 from __future__ import annotations
 
-from flott.runtime.managed_state.files.chains import StateFile, missing_files, remembered, version_of
+from flott.runtime.managed_state.files.file_sequence import StateFile, missing_files, remembered, version_of
 
 
 def file(
@@ -11,7 +11,7 @@ def file(
     return StateFile(name, 1, base, covers, groups)
 
 
-def test_the_version_of_a_chain_of_ones_own_is_its_last_file() -> None:
+def test_the_version_of_a_sequence_of_ones_own_is_its_last_file() -> None:
     assert version_of(()) is None
     assert version_of((file("a", base=True), file("b"))) == "b"
     assert missing_files((file("a"), file("b"), file("c")), "b") == (file("c"),)
@@ -29,12 +29,12 @@ def test_parts_of_other_subtasks_files_make_a_version_only_together() -> None:
 
 
 def test_what_is_written_on_top_of_such_parts_is_a_version_by_its_name() -> None:
-    chain = (file("a", (0, 4)), file("b", (4, 8)), file("d"))
-    assert version_of(chain) == "d"
-    assert missing_files((*chain, file("e")), "d") == (file("e"),)
+    sequence = (file("a", (0, 4)), file("b", (4, 8)), file("d"))
+    assert version_of(sequence) == "d"
+    assert missing_files((*sequence, file("e")), "d") == (file("e"),)
 
 
-def test_a_file_folded_from_parts_remembers_what_they_were_together() -> None:
+def test_a_file_compacted_from_parts_remembers_what_they_were_together() -> None:
     parts = (file("a", (0, 4), covers=("x",)), file("b", (4, 8)))
     assert remembered(parts) == (version_of(parts),)
     assert missing_files((file("f", base=True, covers=remembered(parts)),), version_of(parts)) == ()

@@ -1,4 +1,4 @@
-"""Folding decisions: chains stay short, and keeping them short stays cheap."""
+"""Compaction decisions: sequences stay short, and keeping them short stays cheap."""
 
 from __future__ import annotations
 
@@ -9,37 +9,43 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flott.runtime.managed_state.files.chains import StateFile
-from flott.runtime.managed_state.files.compaction_policy import FAN_IN, SMALLEST_TIER_BYTES, FoldRules, Run, run_to_fold
+from flott.runtime.managed_state.files.compaction_policy import (
+    FAN_IN,
+    SMALLEST_TIER_BYTES,
+    CompactionRules,
+    Run,
+    run_to_compact,
+)
+from flott.runtime.managed_state.files.file_sequence import StateFile
 
 KB, MB = 1024, 1024 * 1024
-RULES = FoldRules()
+RULES = CompactionRules()
 NEVER_WHOLE = 10**12
 
 
-def chain_of(base: int, changes: list[int]) -> tuple[StateFile, ...]:
+def sequence_of(base: int, changes: list[int]) -> tuple[StateFile, ...]:
     files = [StateFile("base", base, True)] if base else []
     return (*files, *(StateFile(f"d{n}", size, False) for n, size in enumerate(changes)))
 
 
 def decide(base: int, changes: list[int]) -> Run | None:
-    return run_to_fold(chain_of(base, changes), RULES)
+    return run_to_compact(sequence_of(base, changes), RULES)
 
 
 def newest(count: int, changes: list[int]) -> Run:
-    """The run of the newest files of a chain with a base."""
+    """The run of the newest files of a sequence with a base."""
     return Run(1 + len(changes) - count, 1 + len(changes))
 
 
-class SizedChain:
+class SizedSequence:
     """File sizes only. ``overlap`` says how much of what is merged is the same entries again.
 
-    ``lag``: how many epochs go by before a fold that was decided on is in the chain.
+    ``lag``: how many epochs go by before a compaction that was decided on is in the sequence.
     """
 
     def __init__(self, base: int = 0, overlap: float = 0.0, rewrites: bool = True, lag: int = 0):
         self.base, self.deltas, self.overlap, self.lag = base, list[int](), overlap, lag
-        self.rules = FoldRules() if rewrites else FoldRules(rewrite_factor=NEVER_WHOLE)
+        self.rules = CompactionRules() if rewrites else CompactionRules(rewrite_factor=NEVER_WHOLE)
         self.changed = self.written = self.largest = self.longest = self.rewrites = 0
         self.pending: tuple[Run, int] | None = None
 
@@ -48,26 +54,29 @@ class SizedChain:
         self.written += size
         self.deltas.append(size)
         self.longest = max(self.longest, len(self.deltas))
-        if self.pending is None and (run := run_to_fold(chain_of(self.base, self.deltas), self.rules)) is not None:
+        if (
+            self.pending is None
+            and (run := run_to_compact(sequence_of(self.base, self.deltas), self.rules)) is not None
+        ):
             self.pending = run, self.lag
         if self.pending is not None:
             run, left = self.pending
             self.pending = (run, left - 1) if left else None
             if not left:
-                self._fold(run)
+                self._compact(run)
         self.largest = max(self.largest, *self.deltas, 1)
 
-    def _fold(self, run: Run) -> None:
+    def _compact(self, run: Run) -> None:
         bases = 1 if self.base else 0
-        folded = self._folded([file.size for file in chain_of(self.base, self.deltas)[run.start : run.stop]])
-        self.written += folded
+        compacted = self._compacted([file.size for file in sequence_of(self.base, self.deltas)[run.start : run.stop]])
+        self.written += compacted
         if run.whole:
             self.rewrites += 1
-            self.base, self.deltas = folded, self.deltas[run.stop - bases :]
+            self.base, self.deltas = compacted, self.deltas[run.stop - bases :]
         else:
-            self.deltas[run.start - bases : run.stop - bases] = [folded]
+            self.deltas[run.start - bases : run.stop - bases] = [compacted]
 
-    def _folded(self, sizes: list[int]) -> int:
+    def _compacted(self, sizes: list[int]) -> int:
         return max(max(sizes), int(sum(sizes) * (1 - self.overlap)))
 
     @property
@@ -75,7 +84,7 @@ class SizedChain:
         return 1 + max(0, math.ceil(math.log(max(self.largest, 1) / SMALLEST_TIER_BYTES, FAN_IN)))
 
 
-def test_an_empty_chain_is_left_alone():
+def test_an_empty_sequence_is_left_alone():
     assert decide(0, []) is None
     assert decide(0, [100]) is None
 
@@ -113,10 +122,10 @@ def test_a_run_that_smaller_files_have_followed_meanwhile_is_still_found():
     assert decide(10**12, [*[10 * MB] * 8, 100, 100]) == Run(1, 9)
 
 
-def test_files_of_other_subtasks_are_folded_as_soon_as_possible():
-    assert run_to_fold((StateFile("a", 10, True, groups=(0, 5)),), RULES) == Run(0, 1)
-    pieces = (StateFile("a", 10, True, groups=(0, 5)), StateFile("b", 10, True, groups=(5, 9)), *chain_of(0, [1]))
-    assert run_to_fold(pieces, RULES) == Run(0, 3)
+def test_files_of_other_subtasks_are_compacted_as_soon_as_possible():
+    assert run_to_compact((StateFile("a", 10, True, groups=(0, 5)),), RULES) == Run(0, 1)
+    pieces = (StateFile("a", 10, True, groups=(0, 5)), StateFile("b", 10, True, groups=(5, 9)), *sequence_of(0, [1]))
+    assert run_to_compact(pieces, RULES) == Run(0, 3)
 
 
 @settings(max_examples=40, deadline=None)
@@ -128,30 +137,30 @@ def test_files_of_other_subtasks_are_folded_as_soon_as_possible():
     st.booleans(),
     st.sampled_from([0, 1, 5]),
 )
-def test_over_thousands_of_epochs_chains_stay_short_and_cheap(seed, sizes, overlap, base, rewrites, lag):
-    random, chain = Random(seed), SizedChain(base, overlap, rewrites, lag)
+def test_over_thousands_of_epochs_sequences_stay_short_and_cheap(seed, sizes, overlap, base, rewrites, lag):
+    random, sequence = Random(seed), SizedSequence(base, overlap, rewrites, lag)
     low, high = map(math.log, sizes)
     epochs = 1000
     for _ in range(epochs):
-        chain.add(int(math.exp(random.uniform(low, high))))
-        assert len(chain.deltas) <= (FAN_IN - 1) * chain.tiers + 2 * lag
+        sequence.add(int(math.exp(random.uniform(low, high))))
+        assert len(sequence.deltas) <= (FAN_IN - 1) * sequence.tiers + 2 * lag
     # Every byte is rewritten a few times per tier, the bytes of the smallest tier a little more often.
-    once_per_tier = chain.changed * (chain.tiers + 2) + SMALLEST_TIER_BYTES * epochs / (FAN_IN - 1)
-    assert chain.written - base <= 3 * once_per_tier
+    once_per_tier = sequence.changed * (sequence.tiers + 2) + SMALLEST_TIER_BYTES * epochs / (FAN_IN - 1)
+    assert sequence.written - base <= 3 * once_per_tier
 
 
 @pytest.mark.parametrize("size", [100, 20 * KB, 1 * MB])
 def test_files_of_one_size_are_rewritten_once_per_tier(size):
-    chain = SizedChain(rewrites=False)
+    sequence = SizedSequence(rewrites=False)
     for _ in range(5000):
-        chain.add(size)
-    assert chain.longest <= (FAN_IN - 1) * chain.tiers + 1
-    assert chain.written <= chain.changed * (chain.tiers + 2) + SMALLEST_TIER_BYTES * 5000 / (FAN_IN - 1)
+        sequence.add(size)
+    assert sequence.longest <= (FAN_IN - 1) * sequence.tiers + 1
+    assert sequence.written <= sequence.changed * (sequence.tiers + 2) + SMALLEST_TIER_BYTES * 5000 / (FAN_IN - 1)
 
 
 def test_a_growing_state_is_rewritten_a_logarithmic_number_of_times():
-    chain = SizedChain()
+    sequence = SizedSequence()
     for _ in range(5000):
-        chain.add(10 * KB)
-    assert chain.rewrites <= 10
-    assert chain.written <= chain.changed * 7
+        sequence.add(10 * KB)
+    assert sequence.rewrites <= 10
+    assert sequence.written <= sequence.changed * 7

@@ -1,4 +1,4 @@
-"""A chain, opened for reading: what its files say together, key group by key group. Driver and task side.
+"""A file sequence, opened for reading: what its files say together, key group by key group. Driver and task side.
 
 Memory is that of one key group, however large the files are. Who wants one table, or one key group, reads nothing else.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from flott.runtime.managed_state.files.chains import Chain, StateFile
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.files.header_spans import HeaderSpans
 from flott.runtime.managed_state.files.state_file import StateFileReader, open_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
@@ -20,8 +20,8 @@ from flott.runtime.storage import LocalStorage
 
 
 @dataclass(frozen=True)
-class ChainReader:
-    """The open files of a chain, oldest first."""
+class SequenceReader:
+    """The open files of a sequence, oldest first."""
 
     files: tuple[tuple[StateFile, StateFileReader], ...]
     groups: range  #: the key groups that are wanted
@@ -79,12 +79,12 @@ class ChainReader:
                 return
 
     def tables(self, group: int) -> dict[str, Table]:
-        """Each table of a key group as it stands at the end of the chain."""
+        """Each table of a key group as it stands at the end of the sequence."""
         headers = self.headers
         return {name: applied(headers[name], deltas) for name, deltas in self.deltas(group).items()}
 
     def table(self, group: int, name: str) -> Table | None:
-        """One table of a key group as it stands at the end of the chain; None if the key group has nothing of it."""
+        """One table of a key group as it stands at the end of the sequence; None if the key group has nothing of it."""
         deltas = [delta for delta, _ in self.newest_deltas(group, name)]
         return applied(self.headers[name], reversed(deltas)) if deltas else None
 
@@ -98,8 +98,10 @@ def applied(header: TableHeader, deltas: Iterator[Delta] | list[Delta]) -> Table
 
 
 @contextmanager
-def open_chain(chain: Chain, groups: range, storage: LocalStorage, *, plain: bool = False) -> Iterator[ChainReader]:
-    """A chain, to be read for some key groups. ``plain``: without the classes of the program that wrote it."""
+def open_sequence(
+    sequence: FileSequence, groups: range, storage: LocalStorage, *, plain: bool = False
+) -> Iterator[SequenceReader]:
+    """A sequence, to be read for some key groups. ``plain``: without the classes of the program that wrote it."""
     with ExitStack() as stack:
-        files = tuple((file, stack.enter_context(open_state_file(storage, file.name))) for file in chain)
-        yield ChainReader(files, groups, plain)
+        files = tuple((file, stack.enter_context(open_state_file(storage, file.name))) for file in sequence)
+        yield SequenceReader(files, groups, plain)
