@@ -45,10 +45,11 @@ from flott.runtime.epoch.redistribute import redistribute, snapshot_of
 from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.topology import lay_out
-from flott.runtime.epoch.wire import Row, decode_records, encode_records
+from flott.runtime.epoch.wire import Row, decode_batch, encode_batch
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.key_groups import groups_of
-from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operator, RecordFailure
+from flott.runtime.operators.batch import Batch, Emit, RowBatch
+from flott.runtime.operators.operator import EpochScope, EventTime, Operator, RecordFailure
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
 from flott.runtime.storage import LocalStorage
 from flott.testing.harness import in_process
@@ -82,7 +83,8 @@ class Captured:
     def take(self, values: Sequence[Any], timestamps: Sequence[int] | None, tag: str | None = None) -> None:
         """Keep a batch."""
         if self.serialize:
-            values, timestamps = _round_trip(values, timestamps)
+            batch = _round_trip(RowBatch(list(values), None if timestamps is None else list(timestamps)))
+            values, timestamps = batch.values, batch.timestamps
         stamps: Sequence[int | None] = timestamps if timestamps is not None else [None] * len(values)
         found = self.main if tag is None else self.sides.setdefault(tag, [])
         found.extend(zip(values, stamps, strict=True))
@@ -204,11 +206,12 @@ class Piece:
 
     def push(self, index: int, values: Sequence[Any], timestamps: Sequence[int] | None) -> None:
         """Let records come in and run through to the end."""
+        batch = RowBatch(list(values), None if timestamps is None else list(timestamps))
         if self.settings.serialize:
-            values, timestamps = _round_trip(values, timestamps)
+            batch = _round_trip(batch)
         source = self.sources[index]
         subtask = self.subtasks[VertexId(source.context.operator.id)][0]
-        self._in(subtask, source.emit, list(values), None if timestamps is None else list(timestamps))
+        self._in(subtask, source.emit, batch)
         self._settle()
 
     def finish_epoch(self) -> None:
@@ -282,8 +285,8 @@ class Piece:
             _, index, _, edge_index, _, _, payload = self._outbox.popleft()
             edge = self._edges[edge_index]
             target = self.subtasks[edge.target][index]
-            values, timestamps, _ = decode_records(payload)
-            self._in(target, target.input(edge.input_index), values, timestamps)
+            batch, _ = decode_batch(payload)
+            self._in(target, target.input(edge.input_index), batch)
 
     def _in(self, subtask: Subtask, work: Callable[..., R], *arguments: Any) -> R:
         """Do something that may call user code. What that raises is raised, with the failure card as a note."""
@@ -398,10 +401,9 @@ def _assignment(time: EventTime) -> SourceAssignment:
     return SourceAssignment(held_watermark=time.watermark)
 
 
-def _round_trip(values: Sequence[Any], timestamps: Sequence[int] | None) -> tuple[list[Any], list[int] | None]:
-    stamps = None if timestamps is None else list(timestamps)
-    decoded, stamps, _ = decode_records(encode_records(list(values), stamps, None))
-    return decoded, stamps
+def _round_trip(batch: RowBatch) -> RowBatch:
+    decoded, _ = decode_batch(encode_batch(batch))
+    return decoded
 
 
 class _NoSource(Source[Any]):
@@ -456,9 +458,9 @@ class _TappedSideOutputs(dict[str, Emit]):
     def get(self, tag: str, default: Any = None) -> Any:
         consume = super().get(tag)
 
-        def tapped(values: list[Any], timestamps: list[int] | None) -> None:
-            self._captured.take(values, timestamps, tag)
+        def tapped(batch: Batch) -> None:
+            self._captured.take(batch.values, batch.timestamps, tag)
             if consume is not None:
-                consume(values, timestamps)
+                consume(batch)
 
         return tapped

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS, Emit
+from flott.runtime.operators.batch import Emit, RowBatch
+from flott.runtime.operators.operator import MAX_BATCH_RECORDS
 
 
 class Coalescer:
@@ -21,8 +22,9 @@ class Coalescer:
         self._values: list[Any] = []
         self._timestamps: list[int] | None = None
 
-    def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def emit(self, batch: RowBatch) -> None:
         """Take a batch."""
+        values, timestamps = batch.values, batch.timestamps
         if self._values and (self._timestamps is None) is not (timestamps is None):
             self.flush()  # a batch has timestamps for all of its records or for none
         if not self._values:
@@ -38,4 +40,4 @@ class Coalescer:
         if self._values:
             values, timestamps = self._values, self._timestamps
             self._values, self._timestamps = [], None
-            self._emit(values, timestamps)
+            self._emit(RowBatch(values, timestamps))

@@ -13,7 +13,8 @@ from typing import Any
 from flott.errors import ProgramError
 from flott.graph.job_graph import ChainedOperator, JobEdge
 from flott.runtime.epoch.partitioners import make_chooser
-from flott.runtime.epoch.wire import DATA, Origin, RecordEncoder, Row
+from flott.runtime.epoch.wire import DATA, BatchEncoder, Origin, Row
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import EpochScope, RecordFailure
 
 #: A buffer is sent when it holds about so many bytes.
@@ -47,7 +48,7 @@ class ResultPartition:
         self._max_records = max_records
         self._limit = min(FIRST_BUFFER_RECORDS, max_records)
         self._send = send
-        self._encoder = RecordEncoder()
+        self._encoder = BatchEncoder()
         self._sequence = 0
         self.bytes_sent = 0  #: in the present epoch
         self._values: list[list[Any]] = [[] for _ in range(target_parallelism)]
@@ -73,8 +74,9 @@ class ResultPartition:
         """The subtasks that are told about this sender's event time."""
         return self._choose.receivers
 
-    def emit(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def emit(self, batch: RowBatch) -> None:
         """Distribute a batch."""
+        values, timestamps = batch.values, batch.timestamps
         if self._plain is not None:
             self._scatter_by_key(values, timestamps)
             return
@@ -86,7 +88,7 @@ class ResultPartition:
         if isinstance(chosen, int):
             self._append(chosen, values, timestamps)
         elif isinstance(chosen, tuple):
-            self._broadcast(values, timestamps)
+            self._broadcast(batch)
         else:
             self._scatter(chosen, values, timestamps)
 
@@ -166,8 +168,8 @@ class ResultPartition:
             if len(held) >= self._limit:
                 self._ship(target)
 
-    def _broadcast(self, values: list[Any], timestamps: list[int] | None) -> None:
-        payload = self._encode(values, timestamps, self._scope.origin)  # once, for everybody
+    def _broadcast(self, batch: RowBatch) -> None:
+        payload = self._encode(batch, self._scope.origin)  # once, for everybody
         for target in range(self._targets):
             self._send_payload(target, payload)
 
@@ -175,14 +177,14 @@ class ResultPartition:
         values = self._values[target]
         first, last = self._first_origin[target], self._last_origin[target]
         origin = (first[0], last[1]) if first is not None and last is not None else first or last
-        payload = self._encode(values, self._timestamps[target] or None, origin)
+        payload = self._encode(RowBatch(values, self._timestamps[target] or None), origin)
         self._limit = max(1, min(self._max_records, BUFFER_BYTES * len(values) // max(len(payload), 1)))
         self._clear(target)
         self._send_payload(target, payload)
 
-    def _encode(self, values: list[Any], timestamps: list[int] | None, origin: Origin) -> bytes:
+    def _encode(self, batch: RowBatch, origin: Origin) -> bytes:
         try:
-            return self._encoder.encode(values, timestamps, origin)
+            return self._encoder.encode(batch, origin)
         except ProgramError as error:
             raise RecordFailure(self._sender, "sending records to another task") from error
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
-from flott.runtime.epoch.wire import ABORT, DATA, TIME, Origin, Row, decode_records
+from flott.runtime.epoch.wire import ABORT, DATA, TIME, Origin, Row, decode_batch
+from flott.runtime.operators.batch import Batch
 from flott.runtime.operators.operator import EventTime
 
 
@@ -51,9 +52,9 @@ class InputGate:
         elif kind == ABORT:
             self.aborted = True
 
-    def batches(self, edge: int, subtask: int) -> Iterator[tuple[list[Any], list[int] | None, Origin]]:
+    def batches(self, edge: int, subtask: int) -> Iterator[tuple[Batch, Origin]]:
         """The records of an edge for a subtask, in order. Each buffer is let go once it was given out."""
-        return map(decode_records, self.payloads(edge, subtask))
+        return map(decode_batch, self.payloads(edge, subtask))
 
     def payloads(self, edge: int, subtask: int) -> Iterator[bytes]:
         """The same, as bytes."""

@@ -20,11 +20,12 @@ from operator import itemgetter
 from typing import IO, Any
 
 from flott.common.watermark_strategy import MIN_WATERMARK
-from flott.runtime.epoch.wire import decode_records, encode_records
+from flott.runtime.epoch.wire import decode_batch, encode_batch
 from flott.runtime.managed_state.encoding import encode_key
+from flott.runtime.operators.batch import RowBatch
 
-#: Records of one input and one key, with their timestamps if they have any.
-KeyedBatch = tuple[int, list[Any], "list[int] | None"]
+#: The index of an input, and records of it that have one key.
+KeyedBatch = tuple[int, RowBatch]
 
 #: The most records given out, or written to disk, at once.
 MAX_RECORDS = 1024
@@ -112,7 +113,7 @@ class KeyGrouping:
 
     def _write(self, block: list[_Piece]) -> tuple[int, int]:
         assert self._file is not None
-        data = encode_records(block, None, None)
+        data = encode_batch(RowBatch(block))
         offset = self._file.seek(0, 2)
         self._file.write(data)
         return offset, len(data)
@@ -163,8 +164,8 @@ class KeyGrouping:
         assert self._file is not None
         for offset, length in blocks:
             self._file.seek(offset)
-            pieces, _, _ = decode_records(self._file.read(length))
-            yield from pieces
+            block, _ = decode_batch(self._file.read(length))
+            yield from block.values
 
     def _merged(self) -> Iterator[_Piece]:
         """All runs as one. Rows are held until no piece can come that would stand before them."""
@@ -202,4 +203,5 @@ def _kind(row: Any) -> tuple[bool, int]:
 
 def _batch(rows: list[Any]) -> KeyedBatch:
     rank = rows[0][0]
-    return rank & 1, list(map(_value, rows)), None if rank < _STAMPED else [row[0] >> 1 for row in rows]
+    timestamps = None if rank < _STAMPED else [row[0] >> 1 for row in rows]
+    return rank & 1, RowBatch(list(map(_value, rows)), timestamps)

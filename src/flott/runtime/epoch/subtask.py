@@ -23,7 +23,7 @@ from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.report import OperatorReport
-from flott.runtime.epoch.wire import Origin, Row, decode_records, encode_records
+from flott.runtime.epoch.wire import Origin, Row, decode_batch, encode_batch
 from flott.runtime.logs.hearing import Speaker
 from flott.runtime.managed_state.backends.backend import BackendSettings, StateOwner, make_keyed_state
 from flott.runtime.managed_state.backends.hashmap import KeyedState
@@ -31,10 +31,11 @@ from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.managed_state.operator.operator_state import OperatorState
+from flott.runtime.operators.batch import Batch, Emit, RowBatch
 from flott.runtime.operators.build import build_operator
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
-from flott.runtime.operators.operator import Emit, EpochScope, EventTime, Operator, OperatorContext, RecordFailure
+from flott.runtime.operators.operator import EpochScope, EventTime, Operator, OperatorContext, RecordFailure
 from flott.runtime.operators.sink import SinkOperator
 from flott.runtime.operators.source import SourceOperator
 from flott.runtime.operators.watermarks import TimestampsOperator
@@ -52,10 +53,6 @@ def _blaming(operator: ChainedOperator, activity: str) -> Iterator[None]:
 def _common_type(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
     """The one type that is declared for the keys of all inputs."""
     return types[0] if types and all(declared == types[0] for declared in types) else None
-
-
-#: Values, timestamps, and where they come from.
-Batch = tuple[list[Any], list[int] | None, Origin]
 
 
 class RecordCounts:
@@ -198,13 +195,13 @@ class Subtask:
     def _counting_in(self, index: int, input_index: int = 0) -> Emit:
         traffic, operators = self._traffic[index], self.operators
 
-        def counted(values: list[Any], timestamps: list[int] | None) -> None:
-            traffic.records_in += len(values)
-            operators[index].process(values, timestamps)  # whichever it is now: it may be replaced
+        def counted(batch: Batch) -> None:
+            traffic.records_in += len(batch)
+            operators[index].process(batch)  # whichever it is now: it may be replaced
 
-        def counted_second(values: list[Any], timestamps: list[int] | None) -> None:
-            traffic.records_in += len(values)
-            operators[index].process_second(values, timestamps)
+        def counted_second(batch: Batch) -> None:
+            traffic.records_in += len(batch)
+            operators[index].process_second(batch)
 
         count = counted if input_index == 0 else counted_second
         state = self._states[index]
@@ -214,16 +211,18 @@ class Subtask:
         """State that is on disk wants to know of a batch before it comes, and when it is done."""
         keyed = KeyedInput.of(self.operators[index].context, input_index) if index > 0 else None
 
-        def paged(values: list[Any], timestamps: list[int] | None) -> None:
+        def paged(batch: Batch) -> None:
             if keyed is not None:
                 with suppress(Exception):  # a selector that fails, fails again where it can be reported
-                    state.prefetch(map(keyed.select, values))
-            take(values, timestamps)
+                    state.prefetch(map(keyed.select, batch.values))
+            take(batch)
             state.make_room()
 
         return paged
 
-    def announced(self, input_index: int, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def announced(
+        self, input_index: int, batches: Iterator[tuple[Batch, Origin]]
+    ) -> Iterator[tuple[Batch, Origin]]:
         """Batches for the head, as they are; but state that is on disk hears of several of them at once, before they
         come: the more keys are fetched together, the less each costs."""
         state, keyed = self._states[0], KeyedInput.of(self.operators[0].context, input_index)
@@ -232,35 +231,35 @@ class Subtask:
             return
         while ahead := list(islice(batches, max(1, state.foresight // self.image.settings.buffer_records))):
             with suppress(Exception):
-                state.prefetch(keyed.select(value) for values, _, _ in ahead for value in values)
+                state.prefetch(keyed.select(value) for batch, _ in ahead for value in batch.values)
             yield from ahead
 
     def _counting_out(self, index: int, consumers: Sequence[Emit], leaves: bool) -> Emit:
         traffic = self._traffic[index]
 
-        def fan_out(values: list[Any], timestamps: list[int] | None) -> None:
-            traffic.records_out += len(values)
+        def fan_out(batch: Batch) -> None:
+            traffic.records_out += len(batch)
             for consume in consumers:
-                consume(values, timestamps)
+                consume(batch)
 
-        def fan_out_and_leave(values: list[Any], timestamps: list[int] | None) -> None:
-            traffic.records_sent += len(values)
-            fan_out(values, timestamps)
+        def fan_out_and_leave(batch: Batch) -> None:
+            traffic.records_sent += len(batch)
+            fan_out(batch)
 
         return fan_out_and_leave if leaves else fan_out
 
     def _conforming(self, index: int, declared: TypeInformation, emit: Emit) -> Emit:
         operator = self.vertex.operators[index]
 
-        def conform(values: list[Any], timestamps: list[int] | None) -> None:
+        def conform(batch: Batch) -> None:
             try:
-                checked = declared.conform(values)
+                checked = declared.conform(batch.values)
             except TypeMismatchError as error:
-                culprit = values[error.index] if error.index is not None else None
+                culprit = batch.values[error.index] if error.index is not None else None
                 raise RecordFailure(
                     operator, "checking a result against its declared type", record=culprit, has_record=True
                 ) from error
-            emit(checked, timestamps)
+            emit(RowBatch(checked, batch.timestamps, batch.kinds))
 
         return conform
 
@@ -336,17 +335,17 @@ class Subtask:
 
     def group(self, input_index: int, payload: bytes, grouping: KeyGrouping) -> None:
         """Take a buffer of keyed input in, to be given out key by key."""
-        values, timestamps, self.scope.origin = decode_records(payload)
+        batch, self.scope.origin = decode_batch(payload)
         head = self.operators[0]
         keyed = KeyedInput.of(head.context, input_index)
         assert keyed is not None
-        cursor = iter(values)
+        cursor = iter(batch.values)
         try:
-            grouping.add(input_index, cursor, timestamps, keyed.select)
+            grouping.add(input_index, cursor, batch.timestamps, keyed.select)
         except Exception as error:
-            raise head.record_failure(values, cursor, timestamps, input_index) from error
+            raise head.record_failure(batch, cursor, input_index) from error
         self.scope.origin = None
-        grouping.settle(len(values), len(payload))
+        grouping.settle(len(batch), len(payload))
 
     def end_keys(self, index: int = 0) -> None:
         """Nothing more comes for the keys an operator holds, in a batch job: fire what waits, then forget them."""
@@ -372,7 +371,7 @@ class Subtask:
         next_event_time_ms = instance.next_event_time_ms()
         committables, results = instance.prepare_commit() if isinstance(instance, SinkOperator) else ([], None)
         with _blaming(operator, "sending results to the driver"):
-            encoded = encode_records(results, None, None) if results else None
+            encoded = encode_batch(RowBatch(results)) if results else None
         told, tells = self._times[index]
         sequence = self._save_state(index, operator, state, attempt_id) if state is not None else None
         operator_state = self._save_operator_state(index, operator, attempt_id)

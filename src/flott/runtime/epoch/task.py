@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
 
 from flott.errors import WorkerLostError
 from flott.graph.job_graph import JobEdge, JobVertex, VertexId
@@ -33,7 +32,8 @@ from flott.runtime.epoch.topology import Stage, Topology
 from flott.runtime.epoch.wire import ABORT, FAILURE, REPORT, SAID, TIME, Row
 from flott.runtime.logs.capture import TaskCapture
 from flott.runtime.logs.line import TaskLog
-from flott.runtime.operators.operator import Emit, EpochScope, EventTime, RecordFailure
+from flott.runtime.operators.batch import Batch, Emit
+from flott.runtime.operators.operator import EpochScope, EventTime, RecordFailure
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
 
 #: In a batch job the garbage collector looks at what is new after so many batches.
@@ -104,9 +104,9 @@ def _comes_by_key(vertex: JobVertex, incoming: tuple[JobEdge, ...], topology: To
 def _from_neighbour(take: Emit) -> Emit:
     """An input fed by another vertex of the task: a position in its batches says nothing about the source's."""
 
-    def taken(values: list[Any], timestamps: list[int] | None) -> None:
+    def taken(batch: Batch) -> None:
         try:
-            take(values, timestamps)
+            take(batch)
         except RecordFailure as failure:
             failure.index = None
             raise
@@ -333,9 +333,9 @@ class _Run:
 
     def _feed_edge(self, task: StageTask, subtask: Subtask, gate: InputGate, edge: JobEdge) -> Iterator[Addressed]:
         take = subtask.input(edge.input_index)
-        for values, timestamps, origin in subtask.announced(edge.input_index, gate.batches(edge.index, subtask.index)):
+        for batch, origin in subtask.announced(edge.input_index, gate.batches(edge.index, subtask.index)):
             subtask.scope.origin = origin
-            take(values, timestamps)
+            take(batch)
             if task.outbox:
                 yield from self._drain(task)
             self._tidy()
@@ -364,8 +364,8 @@ class _Run:
                 if batch is None:
                     subtask.end_keys()
                 else:
-                    index, values, timestamps = batch
-                    takes[index](values, timestamps)
+                    index, rows = batch
+                    takes[index](rows)
                     self._tidy()
                 if task.outbox:
                     yield from self._drain(task)

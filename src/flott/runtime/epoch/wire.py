@@ -19,10 +19,11 @@ from typing import Any
 import cloudpickle
 
 from flott.errors import ProgramError
+from flott.runtime.operators.batch import RowBatch
 
 Row = tuple[int, int, int, int, int, int, Any]
 
-DATA = 0  #: payload: bytes of (records, packed timestamps, origin)
+DATA = 0  #: payload: bytes of a batch and its origin
 TIME = 1  #: payload: (attempt id, [(edge, watermark, idle, ended)]), one row per sender and receiver
 REPORT = 2  #: payload: bytes of a SubtaskReport; for the driver
 FAILURE = 3  #: payload: bytes of a FailureCard; for the driver
@@ -32,19 +33,19 @@ SAID = 5  #: payload: bytes of a TaskLog; for the driver
 Origin = tuple[str, str] | None
 
 
-def encode_records(values: list[Any], timestamps: list[int] | None, origin: Origin) -> bytes:
-    """Many records as bytes. Instances of classes that exist in this process only travel with their class."""
-    packed = _pack(timestamps)
+def encode_batch(batch: RowBatch, origin: Origin = None) -> bytes:
+    """Return a batch as bytes. Instances of classes that exist in this process only travel with their class."""
+    content = (batch.values, _pack(batch.timestamps), batch.kinds, origin)
     try:
-        return pickle.dumps((values, packed, origin), protocol=5)
+        return pickle.dumps(content, protocol=5)
     except Exception:
         try:
-            return bytes(cloudpickle.dumps((values, packed, origin), protocol=5))
+            return bytes(cloudpickle.dumps(content, protocol=5))
         except Exception as error:
-            raise ProgramError(_unpicklable(values, error)) from error
+            raise ProgramError(_unpicklable(batch.values, error)) from error
 
 
-class RecordEncoder:
+class BatchEncoder:
     """Encodes the buffers that one sender puts on one edge.
 
     Pickle remembers every object it writes, in case it comes again: half of its time goes there, and records seldom
@@ -66,39 +67,39 @@ class RecordEncoder:
         """An epoch begins: find out anew, so that a repeated epoch decides the same."""
         self._forgetful = None
 
-    def encode(self, values: list[Any], timestamps: list[int] | None, origin: Origin) -> bytes:
-        """Many records as bytes."""
+    def encode(self, batch: RowBatch, origin: Origin) -> bytes:
+        """Return a batch as bytes."""
         if self._forgetful:
             try:
-                return _encode_forgetfully(values, timestamps, origin)
+                return _encode_forgetfully(batch, origin)
             except Exception:
                 self._forgetful = False
-        payload = encode_records(values, timestamps, origin)
-        if self._forgetful is None and len(values) >= self.SAMPLE_RECORDS:
-            self._forgetful = self._grows_little(len(payload), values, timestamps, origin)
+        payload = encode_batch(batch, origin)
+        if self._forgetful is None and len(batch) >= self.SAMPLE_RECORDS:
+            self._forgetful = self._grows_little(len(payload), batch, origin)
         return payload
 
-    def _grows_little(self, size: int, values: list[Any], timestamps: list[int] | None, origin: Origin) -> bool:
+    def _grows_little(self, size: int, batch: RowBatch, origin: Origin) -> bool:
         try:
-            return len(_encode_forgetfully(values, timestamps, origin)) <= self.MAX_GROWTH * size
+            return len(_encode_forgetfully(batch, origin)) <= self.MAX_GROWTH * size
         except Exception:
             return False
 
 
-def _encode_forgetfully(values: list[Any], timestamps: list[int] | None, origin: Origin) -> bytes:
+def _encode_forgetfully(batch: RowBatch, origin: Origin) -> bytes:
     target = BytesIO()
     pickler = pickle.Pickler(target, protocol=5)
     pickler.fast = True
-    pickler.dump((values, _pack(timestamps), origin))
+    pickler.dump((batch.values, _pack(batch.timestamps), batch.kinds, origin))
     return target.getvalue()
 
 
-def decode_records(payload: bytes) -> tuple[list[Any], list[int] | None, Origin]:
-    """The records of :func:`encode_records`."""
-    values, packed, origin = pickle.loads(payload)
+def decode_batch(payload: bytes) -> tuple[RowBatch, Origin]:
+    """Return the batch of :func:`encode_batch`, and where its records come from."""
+    values, packed, kinds, origin = pickle.loads(payload)
     if packed.__class__ is bytes:
         packed = list(unpack(f"<{len(packed) // 8}q", packed))
-    return values, packed, origin
+    return RowBatch(values, packed, kinds), origin
 
 
 def _pack(timestamps: list[int] | None) -> bytes | list[int] | None:

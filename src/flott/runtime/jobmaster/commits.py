@@ -13,7 +13,7 @@ from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SinkSpec
 from flott.runtime.checkpoint.manifest import Manifest
 from flott.runtime.epoch.report import EpochResult
-from flott.runtime.epoch.wire import decode_records
+from flott.runtime.epoch.wire import decode_batch
 from flott.runtime.fence import Fence
 
 log = logging.getLogger("flott.job")
@@ -96,8 +96,8 @@ class SinkCommits:
             if isinstance(sink, DriverSink):
                 for report, outcome in result.of_operator(ident):
                     if outcome.results is not None:
-                        values, _, _ = decode_records(outcome.results)
-                        self._deliver_one(operator, sink, report.subtask, values)
+                        batch, _ = decode_batch(outcome.results)
+                        self._deliver_one(operator, sink, report.subtask, batch.values)
 
     def _deliver_one(self, operator: ChainedOperator, sink: DriverSink[Any], subtask: int, values: list[Any]) -> None:
         try:

@@ -20,7 +20,8 @@ from flott.datastream.state._descriptors import StateDescriptor
 from flott.errors import ProgramError
 from flott.graph.specs import AsyncSpec
 from flott.metrics import Counter
-from flott.runtime.operators.call_window import Batch, Call, CallWindow, Invoke, listed
+from flott.runtime.operators.batch import RowBatch
+from flott.runtime.operators.call_window import Call, CallWindow, Invoke, SentBatch, listed
 from flott.runtime.operators.context import TaskRuntimeContext
 from flott.runtime.operators.event_loop import GRACE_S, EventLoopThread, finish_with_tasks
 from flott.runtime.operators.function_operator import FunctionOperator
@@ -93,15 +94,15 @@ class AsyncOperator(FunctionOperator):
 
     # --- records -----------------------------------------------------------------------------------------------------
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
         window = self._window
         assert window is not None
-        batch = Batch(self._handed_over, values, timestamps, self.context.scope.origin)
-        window.hand_over([Call(batch, index) for index in range(len(values))])
-        self._handed_over += len(values)
+        sent = SentBatch(self._handed_over, batch, self.context.scope.origin)
+        window.hand_over([Call(sent, index) for index in range(len(batch))])
+        self._handed_over += len(batch)
         # All batches before this one must have begun. This one may wait for its turn while the next is being read.
-        window.wait_for(batch.number - self._spec.capacity)
-        self._collect(window, batch)
+        window.wait_for(sent.number - self._spec.capacity)
+        self._collect(window, sent)
 
     def advance(self, time: EventTime) -> EventTime:
         window = self._window
@@ -110,7 +111,7 @@ class AsyncOperator(FunctionOperator):
         self._collect(window)
         return super().advance(time)
 
-    def _collect(self, window: CallWindow, current: Batch | None = None) -> None:
+    def _collect(self, window: CallWindow, current: SentBatch | None = None) -> None:
         """Emit what has finished, unless something has failed."""
         if window.failed is not None:
             call, error = window.failed
@@ -139,12 +140,13 @@ class AsyncOperator(FunctionOperator):
         try:
             for start in range(0, len(values), MAX_BATCH_RECORDS):
                 stop = start + MAX_BATCH_RECORDS
-                self.emit(values[start:stop], None if timestamps is None else timestamps[start:stop])
+                stamps = None if timestamps is None else timestamps[start:stop]
+                self.emit(RowBatch(values[start:stop], stamps))
         except RecordFailure as failure:
             failure.origin = failure.origin or _span(batches)
             raise
 
-    def _failure_of(self, call: Call, current: Batch | None) -> RecordFailure:
+    def _failure_of(self, call: Call, current: SentBatch | None) -> RecordFailure:
         key, has_key = self._key_of(call.value, 0)
         is_current = call.batch is current  # then it is known exactly where the record comes from
         return self.failure(
@@ -217,7 +219,7 @@ def _complaint(label: str, timeout_ms: int) -> Callable[[Any], NoReturn]:
     return complain
 
 
-def _span(batches: list[Batch]) -> tuple[str, str] | None:
+def _span(batches: list[SentBatch]) -> tuple[str, str] | None:
     """Where the records of some batches come from: from the first place to the last."""
     first = min(batches, key=lambda batch: batch.number).origin
     last = max(batches, key=lambda batch: batch.number).origin

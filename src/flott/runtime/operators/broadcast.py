@@ -24,6 +24,7 @@ from flott.runtime.managed_state.operator.operator_handles import ReadOnlyBroadc
 from flott.runtime.managed_state.operator.operator_shares import Mode
 from flott.runtime.managed_state.ttl.expiring_handles import ExpiringState
 from flott.runtime.managed_state.ttl.time_to_live import TimeToLive, table_name
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.context import state_handle
 from flott.runtime.operators.operator import OperatorContext
 from flott.runtime.operators.process import CallContext, ProcessOperator, RecordContext
@@ -115,9 +116,9 @@ class BroadcastOperator(ProcessOperator):
         self._first = self.loop(0, self.function.process_element, self.record)
         self._second = self.loop(1, self.function.process_broadcast_element, self.broadcast_record)
 
-    def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process_second(self, batch: RowBatch) -> None:
         self.current.key = NO_KEY
-        self._second(values, timestamps)
+        self._second(batch)
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, Any], None]) -> None:
         """Call ``function(key, state)`` for every key that has the state, in an order that depends on the keys only."""

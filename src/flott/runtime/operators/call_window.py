@@ -16,6 +16,7 @@ from typing import Any
 from flott.common.types import Row
 from flott.errors import WorkerLostError
 from flott.graph.specs import AsyncSpec
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.event_loop import cancel_tasks
 from flott.runtime.operators.operator import OperatorContext
 
@@ -28,15 +29,15 @@ _NEVER = 1 << 62
 _RECORDS = (str, bytes, bytearray, Mapping, Row)
 
 
-class Batch:
-    """Records that came together."""
+class SentBatch:
+    """A batch whose records were handed over."""
 
     __slots__ = ("number", "origin", "timestamps", "values")
 
-    def __init__(self, number: int, values: list[Any], timestamps: list[int] | None, origin: tuple[str, str] | None):
+    def __init__(self, number: int, batch: RowBatch, origin: tuple[str, str] | None):
         self.number = number  #: of the first record, counted from the beginning
-        self.values = values
-        self.timestamps = timestamps
+        self.values = batch.values
+        self.timestamps = batch.timestamps
         self.origin = origin
 
 
@@ -48,7 +49,7 @@ class Call:
     task: asyncio.Task[None]
     deadline: float
 
-    def __init__(self, batch: Batch, index: int):
+    def __init__(self, batch: SentBatch, index: int):
         self.batch = batch
         self.index = index  #: in the batch
         self.results: list[Any] | None = None  #: once they are there, nothing that happens to the call counts any more

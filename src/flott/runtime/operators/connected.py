@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import OperatorContext
@@ -26,15 +27,15 @@ class ConnectedOperator(FunctionOperator):
             keyed = KeyedInput.of(self.context, index)
             self._calls.append(call if keyed is None else keyed.setting_key(call))
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._run(0, values, timestamps)
+    def process(self, batch: RowBatch) -> None:
+        self._run(0, batch)
 
-    def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._run(1, values, timestamps)
+    def process_second(self, batch: RowBatch) -> None:
+        self._run(1, batch)
 
-    def _run(self, input_index: int, values: list[Any], timestamps: list[int] | None) -> None:
+    def _run(self, input_index: int, batch: RowBatch) -> None:
         call = self._calls[input_index]
-        cursor = iter(values)
+        cursor, timestamps = iter(batch.values), batch.timestamps
         self.clocks.event.follow(cursor, timestamps)
         out: list[Any] = []
         stamps: list[int] = []
@@ -51,6 +52,6 @@ class ConnectedOperator(FunctionOperator):
                     if timestamps is not None:
                         stamps.append(timestamps[index])
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps, input_index) from error
+            raise self.record_failure(batch, cursor, input_index) from error
         if out:
-            self.emit(out, None if timestamps is None else stamps)
+            self.emit(RowBatch(out, None if timestamps is None else stamps))

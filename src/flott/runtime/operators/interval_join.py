@@ -24,6 +24,7 @@ from flott.graph.specs import IntervalJoinSpec
 from flott.runtime.managed_state.handles import CurrentKey
 from flott.runtime.managed_state.kinds.timelines import Timeline, TimelineTable
 from flott.runtime.managed_state.schema.state_types import StateTypes
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, RecordFailure
@@ -93,11 +94,11 @@ class IntervalJoinOperator(FunctionOperator):
             side.patience_ms = max(side.latest_ms, 0)
         self._call: _Call = spec.function.process_element
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._take(self._left, self._right, values, timestamps)
+    def process(self, batch: RowBatch) -> None:
+        self._take(self._left, self._right, batch)
 
-    def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._take(self._right, self._left, values, timestamps)
+    def process_second(self, batch: RowBatch) -> None:
+        self._take(self._right, self._left, batch)
 
     def advance(self, time: EventTime) -> EventTime:
         advanced = super().advance(time)
@@ -107,16 +108,17 @@ class IntervalJoinOperator(FunctionOperator):
 
     # --- a batch -----------------------------------------------------------------------------------------------------
 
-    def _take(self, own: Side, other: Side, values: list[Any], timestamps: list[int] | None) -> None:
+    def _take(self, own: Side, other: Side, batch: RowBatch) -> None:
+        values, timestamps = batch.values, batch.timestamps
         if not values:
             return
         if timestamps is None or (earliest := min(timestamps)) <= MIN_WATERMARK:
-            raise self._no_timestamp(values, timestamps)
+            raise self._no_timestamp(batch)
         select, cursor = own.select, iter(values)
         try:
             keys = [select(value) for value in cursor]
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps, own.index) from error
+            raise self.record_failure(batch, cursor, own.index) from error
         if earliest < self.watermark:
             keys, values, timestamps = self._without_late(own, keys, values, timestamps)
         own.waiting.add(keys, timestamps, values)
@@ -204,9 +206,9 @@ class IntervalJoinOperator(FunctionOperator):
             timestamp=self._pair.get_timestamp(),
         )
 
-    def _no_timestamp(self, values: list[Any], timestamps: list[int] | None) -> RecordFailure:
-        index = 0 if timestamps is None else timestamps.index(min(timestamps))
-        failure = self.failure("joining a record", record=values[index], has_record=True)
+    def _no_timestamp(self, batch: RowBatch) -> RecordFailure:
+        index = 0 if batch.timestamps is None else batch.timestamps.index(min(batch.timestamps))
+        failure = self.failure("joining a record", record=batch.values[index], has_record=True)
         failure.__cause__ = ProgramError(
             "interval_join() joins records by their timestamps, found a record without one. Call"
             " assign_timestamps_and_watermarks() with a WatermarkStrategy that has a timestamp assigner, before"

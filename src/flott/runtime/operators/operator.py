@@ -1,8 +1,7 @@
 """What an operator is: a step of a chain that takes batches of records and pushes batches on. Task side.
 
-Operators work on whole batches (lists of records, with a parallel list of timestamps or None), so a chain costs one
-call per operator and *batch*, and each operator is one tight loop. A batch is never changed once it was emitted:
-several consumers may share it.
+Operators work on whole batches, so a chain costs one call per operator and *batch*, and each operator is one tight
+loop.
 
     open -> [ begin -> process* -> advance -> (finish) -> snapshot ]* -> close        one bracket per epoch
 
@@ -12,7 +11,7 @@ the :class:`EpochScope` that all operators of a task share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +20,8 @@ from flott.datastream.functions._callables import as_key_selector
 from flott.graph.job_graph import ChainedOperator
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.operator.operator_state import OperatorState
+from flott.runtime.operators.batch import Batch, Emit, RowBatch
 from flott.runtime.operators.lateness import LateLedger
-
-#: Takes a batch: records, and their timestamps if they have any.
-Emit = Callable[[list[Any], "list[int] | None"], None]
 
 #: No operator emits more records at once than this many times the batch it got, however many a function produces.
 MAX_BATCH_RECORDS = 2048
@@ -109,8 +106,8 @@ def position_of(cursor: Iterator[Any], length: int) -> int:
     return length - cursor.__length_hint__() - 1  # type: ignore[attr-defined,no-any-return]
 
 
-def _nowhere(values: list[Any], timestamps: list[int] | None) -> None:
-    """Output nobody listens to."""
+def _nowhere(batch: Batch) -> None:
+    """Drop output that has no consumer."""
 
 
 class Operator:
@@ -138,11 +135,11 @@ class Operator:
     def begin(self) -> None:
         """An epoch begins: state is at the last checkpoint's version, processing time has been set."""
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: Any) -> None:
         """Take a batch of the first input."""
         raise NotImplementedError
 
-    def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process_second(self, batch: Any) -> None:
         """Take a batch of the second input, for operators that have one."""
         raise NotImplementedError
 
@@ -183,7 +180,7 @@ class Operator:
         """Records came too late: send them to a side output, or drop them; either way they are counted."""
         self.ledger.enter(values, timestamps, self.watermark, kept=tag_id is not None)
         if tag_id is not None and (emit := self.side_emits.get(tag_id)):
-            emit(values, timestamps)
+            emit(RowBatch(values, timestamps))
 
     # --- failure -----------------------------------------------------------------------------------------------------
 
@@ -191,10 +188,12 @@ class Operator:
         """A failure of user code in this operator."""
         return RecordFailure(self.context.operator, activity, **details)
 
-    def record_failure(
-        self, values: list[Any], cursor: Iterator[Any], timestamps: list[int] | None, input_index: int = 0
-    ) -> RecordFailure:
-        """A failure at the record a cursor over ``values`` has just given out: found without counting in the loop."""
+    def record_failure(self, batch: RowBatch, cursor: Iterator[Any], input_index: int = 0) -> RecordFailure:
+        """Return a failure at the record that a cursor over a batch's values gave out last.
+
+        So the loop need not count.
+        """
+        values, timestamps = batch.values, batch.timestamps
         index = position_of(cursor, len(values))
         key, has_key = self._key_of(values[index], input_index)
         return self.failure(

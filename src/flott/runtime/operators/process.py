@@ -19,6 +19,7 @@ from flott.datastream.time_domain import TimeDomain
 from flott.datastream.timerservice import TimerService
 from flott.runtime.managed_state.handles import CurrentKey
 from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.context import KeyedTimerService, UnkeyedTimerService
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
@@ -83,8 +84,8 @@ class ProcessOperator(FunctionOperator):
         else:
             service = UnkeyedTimerService(self)
         self.record = self.make_context(service)
-        self._first: Callable[[list[Any], list[int] | None], None] = self._unready
-        self._second: Callable[[list[Any], list[int] | None], None] = self._unready
+        self._first: Callable[[RowBatch], None] = self._unready
+        self._second: Callable[[RowBatch], None] = self._unready
 
     def make_context(self, timers: TimerService) -> RecordContext:
         """The context of records and timers."""
@@ -97,18 +98,16 @@ class ProcessOperator(FunctionOperator):
             self._first = self.loop(0, self.function.process_element1, self.record)
             self._second = self.loop(1, self.function.process_element2, self.record)
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._first(values, timestamps)
+    def process(self, batch: RowBatch) -> None:
+        self._first(batch)
 
-    def process_second(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self._second(values, timestamps)
+    def process_second(self, batch: RowBatch) -> None:
+        self._second(batch)
 
-    def _unready(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def _unready(self, batch: RowBatch) -> None:
         raise AssertionError("process() before open()")
 
-    def loop(
-        self, index: int, call: Callable[..., Any], record: CallContext
-    ) -> Callable[[list[Any], list[int] | None], None]:
+    def loop(self, index: int, call: Callable[..., Any], record: CallContext) -> Callable[[RowBatch], None]:
         """The loop over batches of an input that calls the function for each record."""
         keyed = KeyedInput.of(self.context, index)
         select = keyed.select if keyed is not None else None
@@ -116,10 +115,11 @@ class ProcessOperator(FunctionOperator):
             call = _iterable(call)
         current, clock = self.current, self.clocks.event
 
-        def run(values: list[Any], timestamps: list[int] | None) -> None:
+        def run(batch: RowBatch) -> None:
+            timestamps = batch.timestamps
             out: list[Any] = []
             stamps: list[int] | None = None if timestamps is None else []
-            cursor = iter(values)
+            cursor = iter(batch.values)
             clock.follow(cursor, timestamps)
             record._timestamp, record._domain = None, TimeDomain.EVENT_TIME
             try:
@@ -130,7 +130,7 @@ class ProcessOperator(FunctionOperator):
                 else:
                     _plain_loop(cursor, call, record, out.append)
             except Exception as error:
-                raise self.record_failure(values, cursor, timestamps, index) from error
+                raise self.record_failure(batch, cursor, index) from error
             emit_tagged(self, out, stamps)
 
         return run
@@ -234,18 +234,20 @@ def emit_tagged(operator: Operator, out: list[Any], timestamps: list[int] | None
     if not out:
         return
     if not OutputTag.any_created or not any(_is_tagged(produced) for produced in out):
-        operator.emit(out, timestamps)
+        operator.emit(RowBatch(out, timestamps))
         return
     main = [index for index, produced in enumerate(out) if not _is_tagged(produced)]
     if main:
-        operator.emit([out[i] for i in main], None if timestamps is None else [timestamps[i] for i in main])
+        stamps = None if timestamps is None else [timestamps[i] for i in main]
+        operator.emit(RowBatch([out[i] for i in main], stamps))
     sides: dict[str, list[int]] = {}
     for index, produced in enumerate(out):
         if _is_tagged(produced):
             sides.setdefault(produced[0].tag_id, []).append(index)
     for tag, chosen in sides.items():
         if emit := operator.side_emits.get(tag):
-            emit([out[i][1] for i in chosen], None if timestamps is None else [timestamps[i] for i in chosen])
+            stamps = None if timestamps is None else [timestamps[i] for i in chosen]
+            emit(RowBatch([out[i][1] for i in chosen], stamps))
 
 
 def _is_tagged(produced: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from flott.common.typeinfo import TypeInformation
 from flott.datastream.functions._callables import as_reduce
 from flott.runtime.managed_state.schema.state_types import StateTypes
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import OperatorContext
@@ -28,16 +29,16 @@ class ReduceOperator(FunctionOperator):
         context.keyed_state.schemas.declare((REDUCED,), StateTypes(record_type, own="the value so far of each key"))
         self._call = as_reduce(function)
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self.emit(self.fold(values, timestamps), timestamps)
+    def process(self, batch: RowBatch) -> None:
+        self.emit(RowBatch(self.fold(batch), batch.timestamps))
 
-    def fold(self, values: list[Any], timestamps: list[int] | None) -> list[Any]:
+    def fold(self, batch: RowBatch) -> list[Any]:
         """Fold a batch into the state; returns the value of each record's key after it."""
         select, current, call = self._keyed.select, self._keyed.current, self._call
         entries, changed = self._table.entries, self._table.changed
         out: list[Any] = []
-        cursor = iter(values)
-        self.clocks.event.follow(cursor, timestamps)
+        cursor = iter(batch.values)
+        self.clocks.event.follow(cursor, batch.timestamps)
         try:
             for value in cursor:
                 current.key = key = select(value)
@@ -45,7 +46,7 @@ class ReduceOperator(FunctionOperator):
                 changed[key] = None
                 out.append(reduced)
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps) from error
+            raise self.record_failure(batch, cursor) from error
         return out
 
 
@@ -57,15 +58,16 @@ class FinalReduceOperator(ReduceOperator):
         assert context.keyed_state is not None
         self._timestamps = context.keyed_state.value_table(LAST_TIMESTAMP)
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
-        self.fold(values, timestamps)
-        if timestamps is not None:
-            self._timestamps.entries.update(zip(map(self._keyed.select, values), timestamps, strict=True))
+    def process(self, batch: RowBatch) -> None:
+        self.fold(batch)
+        if batch.timestamps is not None:
+            keys = map(self._keyed.select, batch.values)
+            self._timestamps.entries.update(zip(keys, batch.timestamps, strict=True))
 
     def end_keys(self) -> None:
         reduced, timestamps = self._table.entries, self._timestamps.entries
         unstamped = [value for key, value in reduced.items() if key not in timestamps]
         if unstamped:
-            self.emit(unstamped, None)
+            self.emit(RowBatch(unstamped))
         if timestamps:
-            self.emit([reduced[key] for key in timestamps], list(timestamps.values()))
+            self.emit(RowBatch([reduced[key] for key in timestamps], list(timestamps.values())))

@@ -8,6 +8,7 @@ from typing import Any
 from flott.common.typeinfo import TypeInformation
 from flott.datastream.connectors.base import DriverSink, Json, Sink, SinkWriter, WriterContext
 from flott.errors import ProgramError
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import Operator, OperatorContext
 
 
@@ -39,13 +40,13 @@ class SinkOperator(Operator):
         except Exception as error:
             raise self.failure("creating the sink's writer") from error
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
         assert self._writer is not None
         try:
-            self._writer.write(values, timestamps)
+            self._writer.write(batch.values, batch.timestamps)
         except Exception as error:
             raise self.failure(
-                f"writing a batch of {len(values)} records to the sink", record=values[0], has_record=True
+                f"writing a batch of {len(batch)} records to the sink", record=batch.values[0], has_record=True
             ) from error
 
     def prepare_commit(self) -> tuple[list[Json], list[Any] | None]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK, WatermarkStrategy
 from flott.datastream.connectors.base import Json, Records, Slice, Source, SourceReader
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
 from flott.runtime.operators.watermarks import CLOSING_TIME, TimeKeeper, TimeProgress, stamping_failure
 
@@ -84,7 +85,7 @@ class SourceOperator(Operator):
             scope.origin = (self._reader.roughly(part, count), self._reader.roughly(part, count + len(values) - 1))
             timestamps = self._stamp(keeper, part, batch, count)
             try:
-                self.emit(values, timestamps)
+                self.emit(RowBatch(values, timestamps))
             except RecordFailure as failure:
                 # The chain keeps the batch's order as long as it only maps, so the position may be known exactly.
                 own = self.context.operator

@@ -12,6 +12,7 @@ from typing import Any
 
 from flott.datastream.functions._basic import Function
 from flott.datastream.functions._callables import as_filter, as_flat_map, as_map
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, OperatorContext
@@ -41,15 +42,16 @@ class MapOperator(_ElementOperator):
     def resolve(self) -> Callable[[Any], Any]:
         return as_map(self.function)
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
+        values, timestamps = batch.values, batch.timestamps
         call = self.call
         cursor = iter(values)
         self.clocks.event.follow(cursor, timestamps)
         try:
             out = [call(value) for value in cursor]
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps) from error
-        self.emit(out, timestamps)
+            raise self.record_failure(batch, cursor) from error
+        self.emit(RowBatch(out, timestamps))
 
 
 class FilterOperator(_ElementOperator):
@@ -58,7 +60,8 @@ class FilterOperator(_ElementOperator):
     def resolve(self) -> Callable[[Any], Any]:
         return as_filter(self.function)
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
+        values, timestamps = batch.values, batch.timestamps
         call = self.call
         cursor = iter(values)
         self.clocks.event.follow(cursor, timestamps)
@@ -71,9 +74,9 @@ class FilterOperator(_ElementOperator):
                 kept = list(compress(values, keep))
                 kept_timestamps = list(compress(timestamps, keep))
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps) from error
+            raise self.record_failure(batch, cursor) from error
         if kept:
-            self.emit(kept, kept_timestamps)
+            self.emit(RowBatch(kept, kept_timestamps))
 
 
 class FlatMapOperator(_ElementOperator):
@@ -82,7 +85,8 @@ class FlatMapOperator(_ElementOperator):
     def resolve(self) -> Callable[[Any], Any]:
         return as_flat_map(self.function)
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
+        values, timestamps = batch.values, batch.timestamps
         cursor = iter(values)
         self.clocks.event.follow(cursor, timestamps)
         if timestamps is None:
@@ -93,14 +97,14 @@ class FlatMapOperator(_ElementOperator):
             try:
                 out = list(islice(produced, MAX_BATCH_RECORDS))
             except Exception as error:
-                raise self.record_failure(values, cursor, timestamps) from error
+                raise self.record_failure(batch, cursor) from error
             if not out:
                 return
             if timestamps is None:
-                self.emit(out, None)
+                self.emit(RowBatch(out))
             else:
                 out_values, out_timestamps = zip(*out, strict=True)
-                self.emit(list(out_values), list(out_timestamps))
+                self.emit(RowBatch(list(out_values), list(out_timestamps)))
 
 
 def _flatten(call: Callable[[Any], Iterable[Any] | None], values: Iterator[Any]) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from flott.common.watermark_strategy import (
     WatermarkStrategy,
 )
 from flott.errors import TypeMismatchError
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
 
 _WHOLE = {int}
@@ -161,14 +162,14 @@ class TimestampsOperator(Operator):
         except Exception as error:
             raise self.failure("making the watermark generator") from error
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
         assert self._keeper is not None
         try:
-            stamped = self._keeper.assign(values, timestamps)
-            self._keeper.observe(values, stamped)
+            stamped = self._keeper.assign(batch.values, batch.timestamps)
+            self._keeper.observe(batch.values, stamped)
         except Exception as error:
-            raise stamping_failure(self, self._keeper, values, timestamps) from error
-        self.emit(values, stamped)
+            raise stamping_failure(self, self._keeper, batch.values, batch.timestamps) from error
+        self.emit(RowBatch(batch.values, stamped))
 
     def advance(self, time: EventTime) -> EventTime:
         assert self._keeper is not None

@@ -18,8 +18,9 @@ import cloudpickle
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.task import StageTask, TaskCache
+from flott.runtime.operators.batch import Batch, Emit, RowBatch
 from flott.runtime.operators.keys import KeyedInput
-from flott.runtime.operators.operator import Emit, Operator
+from flott.runtime.operators.operator import Operator
 
 #: No key is looked for.
 ANY_KEY: Any = object()
@@ -81,10 +82,10 @@ class Passage:
         self._spare = 0
         self._hash = blake2b(digest_size=16)
 
-    def note(self, subtask: int, port: str, values: list[Any], timestamps: list[int] | None, keep: bool) -> None:
+    def note(self, subtask: int, port: str, batch: Batch, keep: bool) -> None:
         """A batch passes."""
-        payload = stable_bytes(values, timestamps)
-        self.count += len(values)
+        payload = stable_bytes(batch.values, batch.timestamps)
+        self.count += len(batch)
         self._hash.update(f"{subtask}:{port}:{len(payload)}:".encode())
         self._hash.update(payload)
         if not keep:
@@ -151,19 +152,20 @@ class Observer:
         subtask, port = operator.context.subtask, str(index)
         watched = operator.context.operator.id in self._watch.operators
 
-        def taken(values: list[Any], timestamps: list[int] | None) -> None:
+        def taken(batch: RowBatch) -> None:
             keyed = self._watch.wants_key(operator, index)
             if keyed is None:
-                traffic.received.note(subtask, port, values, timestamps, watched and not kept.by_key)
-                with_failure = self._guarded(lambda: take(values, timestamps))
+                traffic.received.note(subtask, port, batch, watched and not kept.by_key)
+                with_failure = self._guarded(lambda: take(batch))
                 self._approach(operator, ANY_KEY, with_failure) if watched else with_failure()
                 return
-            for at, value in enumerate(values):  # one by one: what comes out is then known to be this record's
-                stamps = None if timestamps is None else [timestamps[at]]
+            timestamps = batch.timestamps
+            for at, value in enumerate(batch.values):  # one by one: what comes out is then known to be this record's
+                single = RowBatch([value], None if timestamps is None else [timestamps[at]])
                 key = keyed.select(value)
                 kept.in_record, kept.at_key = True, bool(key == self._watch.key)
-                traffic.received.note(subtask, port, [value], stamps, kept.at_key)
-                call = self._guarded(lambda value=value, stamps=stamps: take([value], stamps))  # type: ignore[misc]
+                traffic.received.note(subtask, port, single, kept.at_key)
+                call = self._guarded(lambda single=single: take(single))  # type: ignore[misc]
                 self._approach(operator, key, call) if kept.at_key else call()
                 kept.in_record = kept.at_key = False
 
@@ -209,11 +211,11 @@ class _Attribution:
 
 
 def _noting(traffic: SeenTraffic, subtask: int, port: str, kept: _Attribution, emit: Emit) -> Emit:
-    def noted(values: list[Any], timestamps: list[int] | None) -> None:
-        traffic.emitted.note(subtask, port, values, timestamps, kept.keep)
+    def noted(batch: Batch) -> None:
+        traffic.emitted.note(subtask, port, batch, kept.keep)
         if kept.watched and kept.by_key and not kept.in_record:
-            traffic.unattributed += len(values)
-        emit(values, timestamps)
+            traffic.unattributed += len(batch)
+        emit(batch)
 
     return noted
 

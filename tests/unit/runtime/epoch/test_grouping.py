@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.runtime.epoch import grouping as module
 from flott.runtime.epoch.grouping import KeyGrouping
-from flott.runtime.epoch.wire import encode_records
+from flott.runtime.epoch.wire import encode_batch
 from flott.runtime.managed_state.encoding import encode_key
+from flott.runtime.operators.batch import RowBatch
 
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from(["", "a", "ab", "b"]), st.tuples(st.integers(0, 1), st.booleans()))
 TIMESTAMPS = st.one_of(st.integers(-2, 2), st.sampled_from([MIN_WATERMARK, MAX_WATERMARK]))
@@ -58,7 +59,7 @@ def fill(grouping: KeyGrouping, made: list[list[Record]]) -> None:
         if buffer:
             stamps = None if buffer[0].timestamp is None else [int(record.timestamp or 0) for record in buffer]
             grouping.add(buffer[0].input, iter(buffer), stamps, lambda record: record.key)
-            grouping.settle(len(buffer), len(encode_records(buffer, stamps, None)))
+            grouping.settle(len(buffer), len(encode_batch(RowBatch(buffer, stamps))))
 
 
 def read(grouping: KeyGrouping) -> Iterator[list[Record]]:
@@ -70,7 +71,8 @@ def read(grouping: KeyGrouping) -> Iterator[list[Record]]:
             yield of_key
             of_key = []
         else:
-            index, values, timestamps = batch
+            index, rows = batch
+            values, timestamps = rows.values, rows.timestamps
             assert 0 < len(values) <= module.MAX_RECORDS
             assert {value.input for value in values} == {index}
             assert [value.timestamp for value in values] == (timestamps or [None] * len(values))

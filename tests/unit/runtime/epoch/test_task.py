@@ -24,7 +24,8 @@ from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import gather
 from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.epoch.topology import lay_out
-from flott.runtime.epoch.wire import ABORT, DATA, FAILURE, REPORT, TIME, Row, decode_records, encode_records
+from flott.runtime.epoch.wire import ABORT, DATA, FAILURE, REPORT, TIME, Row, decode_batch, encode_batch
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.source import SliceAssignment, SourceAssignment
 from flott.runtime.operators.watermarks import TimeProgress
 from flott.runtime.storage import LocalStorage
@@ -116,7 +117,7 @@ def data_rows(left: list[list[Row]]) -> list[list[Row]]:
 
 
 def decoded(left: list[list[Row]]) -> list[Any]:
-    return [[(*row[:6], decode_records(row[6])) for row in rows] for rows in data_rows(left)]
+    return [[(*row[:6], repr(decode_batch(row[6]))) for row in rows] for rows in data_rows(left)]
 
 
 def contents(bench: Bench, result: EpochResult) -> dict[str, bytes]:
@@ -159,7 +160,7 @@ def test_a_repeated_epoch_gives_the_same_bytes(tmp_path: Any) -> None:
     bench.accept(first)
     left, result = bench.run(bench.plan(2, 20, 40), cache)
     again, repeated = bench.run(bench.plan(2, 20, 40, attempt=1), cache)
-    assert [decode_records(row[6]) for row in left[0] if row[2] == DATA]
+    assert [decode_batch(row[6]) for row in left[0] if row[2] == DATA]
     assert decoded(left) == decoded(again)
     assert [sorted(report.operators) for report in result.reports] == [sorted(r.operators) for r in repeated.reports]
 
@@ -244,7 +245,7 @@ def test_output_of_two_attempts_of_one_task_is_noticed(tmp_path: Any) -> None:
 def test_a_gate_without_memory_spills_and_gives_the_same_batches_in_order() -> None:
     random = Random(5)
     rows: list[Row] = [
-        (1, 0, DATA, edge, channel, sequence, encode_records([(edge, channel, sequence, "x" * 50)], None, None))
+        (1, 0, DATA, edge, channel, sequence, encode_batch(RowBatch([(edge, channel, sequence, "x" * 50)])))
         for edge in (0, 1) for channel in range(3) for sequence in range(20)
     ]  # fmt: skip
     random.shuffle(rows)
@@ -254,7 +255,7 @@ def test_a_gate_without_memory_spills_and_gives_the_same_batches_in_order() -> N
             gate.add(row)
         assert (gate._spill is None) == (memory == 1 << 20)
         for edge in (0, 1):
-            found = [values[0][:3] for values, _, _ in gate.batches(edge, 0)]
+            found = [batch.values[0][:3] for batch, _ in gate.batches(edge, 0)]
             assert found == [(edge, channel, sequence) for channel in range(3) for sequence in range(20)]
         gate.close()
 

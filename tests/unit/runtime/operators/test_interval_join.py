@@ -431,7 +431,7 @@ def test_many_pairs_leave_in_portions() -> None:
     target = TwoInputHarness(piece, serialize=False)
     (operator,) = [op for described, op in target._piece.operators() if described.node.name == "Interval Join"]
     emit = operator.emit
-    operator.emit = lambda values, timestamps: (sizes.append(len(values)), emit(values, timestamps))[1]  # type: ignore
+    operator.emit = lambda batch: (sizes.append(len(batch)), emit(batch))[1]  # type: ignore
     feed(target, 1, at(*[10] * 3000))
     feed(target, 2, at(*[10] * 5))
     assert len(target.output) == 15_000

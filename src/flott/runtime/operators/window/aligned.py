@@ -20,6 +20,7 @@ from flott.datastream.window._windows import TimeWindow
 from flott.errors import ProgramError
 from flott.graph.specs import WindowSpec
 from flott.runtime.managed_state.kinds.panes import PaneTable
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, position_of
 from flott.runtime.operators.window.contents import Aggregating, Reducing, make_fold
 from flott.runtime.operators.window.holdings import ELEMENT_PANES, FOLDED_PANES
@@ -76,9 +77,10 @@ class AlignedWindowOperator(WindowedOperator):
 
     # --- records -----------------------------------------------------------------------------------------------------
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
+        values, timestamps = batch.values, batch.timestamps
         if timestamps is None or (lowest := min(timestamps)) == MIN_WATERMARK:
-            raise self.without_time(values, timestamps)
+            raise self.without_time(batch)
         first = self._slicing.first(lowest)
         if max(timestamps) < first + self._slicing.length_ms:
             self._put(first, values, timestamps)
@@ -133,7 +135,7 @@ class AlignedWindowOperator(WindowedOperator):
                 else:
                     _reduce(self._fold, keys, cursor, held)
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps) from error
+            raise self.record_failure(RowBatch(values, timestamps), cursor) from error
 
     # --- the end of windows ------------------------------------------------------------------------------------------
 
@@ -175,7 +177,7 @@ class AlignedWindowOperator(WindowedOperator):
         last = window.max_timestamp()
         for begin in range(0, len(results), MAX_BATCH_RECORDS):
             part = results[begin : begin + MAX_BATCH_RECORDS]
-            self.emit(part, [last] * len(part))
+            self.emit(RowBatch(part, [last] * len(part)))
 
 
 def _end(window: tuple[int, int]) -> int:

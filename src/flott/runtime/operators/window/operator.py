@@ -24,6 +24,7 @@ from flott.datastream.window._triggers import TriggerResult
 from flott.errors import ProgramError
 from flott.graph.specs import WindowSpec
 from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext
@@ -110,10 +111,10 @@ class WindowedOperator(FunctionOperator):
                 return process_all
         raise ProgramError(f"{type(function).__name__} is not a window function.")
 
-    def without_time(self, values: list[Any], timestamps: list[int] | None) -> Exception:
-        """The failure of a batch in which a record has no timestamp."""
-        index = 0 if timestamps is None else timestamps.index(MIN_WATERMARK)
-        failure = self.failure("assigning windows", record=values[index], has_record=True, index=index)
+    def without_time(self, batch: RowBatch) -> Exception:
+        """Return the failure of a batch in which a record has no timestamp."""
+        index = 0 if batch.timestamps is None else batch.timestamps.index(MIN_WATERMARK)
+        failure = self.failure("assigning windows", record=batch.values[index], has_record=True, index=index)
         failure.__cause__ = no_timestamp_error(self.spec.assigner)
         return failure
 
@@ -199,9 +200,10 @@ class WindowOperator(WindowedOperator):
 
     # --- records -----------------------------------------------------------------------------------------------------
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
+        values, timestamps = batch.values, batch.timestamps
         if self._event_time and (timestamps is None or min(timestamps) == MIN_WATERMARK):
-            raise self.without_time(values, timestamps)
+            raise self.without_time(batch)
         cursor = iter(values)
         self.clocks.event.follow(cursor, timestamps)
         late: list[int] = []
@@ -220,7 +222,7 @@ class WindowOperator(WindowedOperator):
                 if refused and not taken:
                     late.append(index)
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps) from error
+            raise self.record_failure(batch, cursor) from error
         if late and timestamps is not None:
             self.refuse_late([values[i] for i in late], [timestamps[i] for i in late], self.spec.late_tag_id)
         self.flush()

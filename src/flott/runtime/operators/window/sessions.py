@@ -16,6 +16,7 @@ from flott.datastream.window._assigners import (
 )
 from flott.datastream.window._windows import TimeWindow
 from flott.graph.specs import WindowSpec
+from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext
 from flott.runtime.operators.process import EVENT_TIMERS
 from flott.runtime.operators.window.aligned import fires_once_at_its_end
@@ -56,9 +57,10 @@ class SessionWindowOperator(WindowedOperator):
 
     # --- records -----------------------------------------------------------------------------------------------------
 
-    def process(self, values: list[Any], timestamps: list[int] | None) -> None:
+    def process(self, batch: RowBatch) -> None:
+        values, timestamps = batch.values, batch.timestamps
         if timestamps is None or min(timestamps) == MIN_WATERMARK:
-            raise self.without_time(values, timestamps)
+            raise self.without_time(batch)
         late: list[tuple[Any, int]] = []
         cursor = iter(values)
         entries, changed, add, select = self._table.entries, self._table.changed, self._fold.add, self.select
@@ -82,7 +84,7 @@ class SessionWindowOperator(WindowedOperator):
                 if not self._put(key, sessions or [], value, start, end):
                     late.append((value, start))
         except Exception as error:
-            raise self.record_failure(values, cursor, timestamps) from error
+            raise self.record_failure(batch, cursor) from error
         if late:
             refused, stamps = [list(part) for part in zip(*late, strict=True)]
             self.refuse_late(refused, stamps, self.spec.late_tag_id)
