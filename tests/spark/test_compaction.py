@@ -19,7 +19,8 @@ from flott.errors import JobCancelledError, WorkerLostError
 from flott.runtime import entrypoint
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.managed_state.files.file_sequence import StateFile
-from flott.runtime.spark import runner as spark_runner
+from flott.runtime.spark import compactor
+from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.runner import SparkRunner
 from flott.runtime.storage import LocalStorage
 from tests.spark.conftest import MakeEnvironment
@@ -52,22 +53,22 @@ class Compactions:
         self.results: list[StateFile] = []
         self.groups: list[tuple[str | None, str | None]] = []  #: as a compaction's own thread, and the epochs', sees it
         self.lengths: list[int] = []
-        patch.setattr(spark_runner, "SMALL_COMPACTION_BYTES", small)
-        compact, run = SparkRunner.compact, SparkRunner.run
+        patch.setattr(compactor, "SMALL_BYTES", small)
+        compact, run = SparkCompactor.compact, SparkRunner.run
 
-        def watched_compaction(runner: SparkRunner, orders: Any, purpose: str) -> list[StateFile]:
+        def watched_compaction(runner: SparkCompactor, orders: Any, purpose: str) -> list[StateFile]:
             found = compact(runner, orders, purpose)
             self.results += found
             self.groups.append((runner._context.getLocalProperty("spark.jobGroup.id"), None))
             return found
 
-        def watched_run(runner: SparkRunner, plan: Any) -> Any:
+        def watched_run(runner: SparkRunner, plan: Any, on_event: Any) -> None:
             try:
-                return run(runner, plan)
+                run(runner, plan, on_event)
             finally:
                 self.groups.append((None, runner._context.getLocalProperty("spark.jobGroup.id")))
 
-        patch.setattr(SparkRunner, "compact", watched_compaction)
+        patch.setattr(SparkCompactor, "compact", watched_compaction)
         patch.setattr(SparkRunner, "run", watched_run)
 
     def watch_sequences(self, patch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -115,12 +116,12 @@ def test_sequences_are_compacted_beside_the_epochs(
 def test_a_cancelled_job_ends_the_compaction_at_work(
     environment: MakeEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkContext
 ) -> None:
-    monkeypatch.setattr(spark_runner, "SMALL_COMPACTION_BYTES", 0)
+    monkeypatch.setattr(compactor, "SMALL_BYTES", 0)
     begun = threading.Event()
-    compact = SparkRunner.compact
+    compact = SparkCompactor.compact
     failures: list[BaseException] = []
 
-    def slow(runner: SparkRunner, orders: Any, purpose: str) -> list[StateFile]:
+    def slow(runner: SparkCompactor, orders: Any, purpose: str) -> list[StateFile]:
         begun.set()
         many = [replace(order, target=f"{order.target}-{n}") for order in orders for n in range(3000)]
         try:
@@ -129,7 +130,7 @@ def test_a_cancelled_job_ends_the_compaction_at_work(
             failures.append(error)
             raise
 
-    monkeypatch.setattr(SparkRunner, "compact", slow)
+    monkeypatch.setattr(SparkCompactor, "compact", slow)
     env = environment(
         {
             "execution.checkpointing.dir": tmp_path,

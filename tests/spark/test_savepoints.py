@@ -19,7 +19,7 @@ from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
 from flott.runtime import entrypoint
 from flott.runtime.checkpoint.store import open_checkpoint
-from flott.runtime.spark import runner
+from flott.runtime.spark import compactor
 from flott.state import dispose_savepoint, export_savepoint
 from tests.programs.runner import lines_to, output
 from tests.spark.conftest import MakeEnvironment, Recorder
@@ -82,7 +82,7 @@ def test_a_job_is_stopped_with_a_savepoint_and_continued_by_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if compaction == "in a Spark job":
-        monkeypatch.setattr(runner, "SMALL_COMPACTION_BYTES", 0)
+        monkeypatch.setattr(compactor, "SMALL_BYTES", 0)
     options = {
         "flott.epoch.max-records": PER_EPOCH,
         "flott.epoch.initial-records": PER_EPOCH,

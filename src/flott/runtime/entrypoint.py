@@ -42,7 +42,7 @@ from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.console import listener_of
 from flott.runtime.epoch.image import TaskSettings
 from flott.runtime.epoch.local_runner import LocalRunner
-from flott.runtime.epoch.runner import EpochRunner
+from flott.runtime.epoch.runner import TaskRunner
 from flott.runtime.job_files import JobEnvironment, own_environment
 from flott.runtime.jobmaster.deployment import Deployment
 from flott.runtime.jobmaster.job_master import JobMaster
@@ -133,7 +133,7 @@ class Executor:
             raise
         return RunningJob(master, place, runner, self._clock)
 
-    def _runner(self, configuration: Configuration, environment: JobEnvironment | None) -> EpochRunner:
+    def _runner(self, configuration: Configuration, environment: JobEnvironment | None) -> TaskRunner:
         if self._target == "in-process":
             if environment is None:
                 own_environment(configuration, with_program=False)
@@ -308,7 +308,7 @@ class RunningJob:
 
     master: JobMaster
     place: JobPlace
-    runner: EpochRunner
+    runner: TaskRunner
     clock: Clock
     #: Called when the job has ended and before anything of it is deleted: whoever must not forget its end, may not.
     on_end: Callable[[JobStatus], None] = lambda status: None

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from flott.common._ids import EpochId
 from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import MIN_WATERMARK, WatermarkStrategy
 from flott.datastream._data_stream import DataStream
@@ -188,7 +189,7 @@ class Piece:
         operators = self.graph.operators
         plan = EpochPlan(
             run_id=JOB,
-            epoch=self.epoch,
+            epoch=EpochId(self.epoch),
             attempt=0,
             now_ms=self.now_ms,
             seed=0,

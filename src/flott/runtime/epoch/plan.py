@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from flott.common._ids import EpochId
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Slice
 from flott.graph.operator_ids import OperatorId
@@ -33,7 +34,7 @@ class EpochPlan:
     """One attempt at one epoch."""
 
     run_id: str  #: of the process that drives the job; part of every name a task makes
-    epoch: int
+    epoch: EpochId
     attempt: int
     now_ms: int
     seed: int

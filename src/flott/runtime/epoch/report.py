@@ -11,7 +11,6 @@ from flott.graph.job_graph import JobGraph, VertexId
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.topology import Topology
-from flott.runtime.logs.line import TaskLog
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.operators.lateness import LateCount
@@ -82,7 +81,6 @@ class EpochResult:
 
     reports: tuple[SubtaskReport, ...] = ()
     failures: tuple[FailureCard, ...] = ()
-    logs: tuple[TaskLog, ...] = ()  #: what tasks said, those that failed too; none of a task that said nothing
 
     def missing(self, graph: JobGraph) -> list[str]:
         """Subtasks that should have reported and did not."""

@@ -29,7 +29,7 @@ from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import SubtaskReport, TaskPlace
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.topology import Stage, Topology
-from flott.runtime.epoch.wire import ABORT, FAILURE, REPORT, SAID, TIME, Row
+from flott.runtime.epoch.wire import ABORT, FAILURE, LOG, REPORT, TIME, Row
 from flott.runtime.logs.capture import TaskCapture
 from flott.runtime.logs.line import TaskLog
 from flott.runtime.operators.batch import Batch, Emit
@@ -246,7 +246,7 @@ class _Run:
                 yield from self._attempt(gate)
             if lines := self._said.lines():
                 epoch, attempt, place = self._plan.epoch, self._plan.attempt, self._place
-                yield self._to_driver(SAID, TaskLog(epoch, attempt, place.host, place.executor, os.getpid(), lines))
+                yield self._to_driver(LOG, TaskLog(epoch, attempt, place.host, place.executor, os.getpid(), lines))
         finally:
             gate.close()
             if collecting:

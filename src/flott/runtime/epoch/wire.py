@@ -28,7 +28,7 @@ TIME = 1  #: payload: (attempt id, [(edge, watermark, idle, ended)]), one row pe
 REPORT = 2  #: payload: bytes of a SubtaskReport; for the driver
 FAILURE = 3  #: payload: bytes of a FailureCard; for the driver
 ABORT = 4  #: the epoch has failed: do nothing more, pass on what is for the driver
-SAID = 5  #: payload: bytes of a TaskLog; for the driver
+LOG = 5  #: payload: bytes of a TaskLog; for the driver
 
 Origin = tuple[str, str] | None
 

@@ -153,7 +153,7 @@ class Autoscaler:
         deployment = self._deployment
         load = EpochLoad(int(now_ms), deployment.parallelism, backlog, min(1.0, work_ms / (now_ms - last_ms)))
         self._trend = follow(self._policy, self._trend, load)
-        bounds = self._policy.bounds(deployment.runner.slots(), limit_of(deployment.program))
+        bounds = self._policy.bounds(deployment.runner.status().slots, limit_of(deployment.program))
         wanted = next_parallelism(self._policy, self._trend, int(now_ms), bounds)
         if wanted is None or deployment.is_asked:
             return

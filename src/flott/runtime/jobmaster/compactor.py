@@ -30,11 +30,12 @@ import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import Manifest, OperatorSnapshot
-from flott.runtime.epoch.runner import EpochRunner
+from flott.runtime.epoch.runner import StateCompactor
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.side_work import SideWork
 from flott.runtime.managed_state.files.compaction import CompactionOrder
@@ -115,13 +116,13 @@ class Compaction:
 
     def __init__(
         self,
-        runner: EpochRunner,
+        compactor: StateCompactor,
         retained: RetainedCheckpoints,
         beside: SideWork,
         run_id: str,
         rules: CompactionRules | None = None,
     ):
-        self._runner = runner
+        self._compactor = compactor
         self._retained = retained
         self._beside = beside
         self._run_id = run_id
@@ -175,7 +176,7 @@ class Compaction:
 
     def cancel(self) -> None:
         """End a compaction at work, from any thread."""
-        self._runner.cancel_compaction(self.PURPOSE)
+        self._compactor.stop(self.PURPOSE)
 
     def close(self) -> None:
         """End a compaction at work and forget its result."""
@@ -206,9 +207,8 @@ class Compaction:
         self._retained.registry.register(owner, (file.name for order in orders.values() for file in order.sequence))
         self._retained.registry.register(owner, (order.target for order in orders.values()))
         listed = list(orders.values())
-        future = self._beside.start(
-            lambda: self._runner.compact(listed, self.PURPOSE), f"flott-compaction-{self._started}"
-        )
+        work = partial(self._compactor.compact, listed, self.PURPOSE)
+        future = self._beside.start(work, f"flott-compaction-{self._started}")
         self._job = _CompactionJob(owner, orders, future)
 
     def _order(

@@ -18,7 +18,7 @@ from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
 from flott.graph.stream_graph import StreamGraph
 from flott.runtime.epoch.image import TaskSettings, make_image
-from flott.runtime.epoch.runner import EpochRunner
+from flott.runtime.epoch.runner import TaskRunner
 from flott.runtime.epoch.topology import Topology
 from flott.runtime.jobmaster.rescaling import ParallelismChange, RescaleRequest, changes, parallelism_of, rescale
 from flott.runtime.storage import LocalStorage
@@ -35,7 +35,7 @@ class Deployment:
         self,
         program: StreamGraph,
         graph: JobGraph,
-        runner: EpochRunner,
+        runner: TaskRunner,
         *,
         run_id: str,
         job_id: str,
@@ -58,7 +58,7 @@ class Deployment:
     def _install(self, program: StreamGraph, graph: JobGraph) -> tuple[StreamGraph, JobGraph, Topology]:
         image_id = self._run_id if self._shapes == 0 else f"{self._run_id}-{self._shapes}"
         image = make_image(graph, image_id, self._job_id, self._storage, self._settings)
-        self.runner.install(image)
+        self.runner.deploy(image)
         self._shapes += 1
         return program, graph, image.topology
 

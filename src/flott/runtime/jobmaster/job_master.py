@@ -19,6 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from flott.common import _options as options
+from flott.common._ids import EpochId
 from flott.common._late_records import LedgerEntry
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
@@ -43,7 +44,7 @@ from flott.runtime.epoch.accumulators import add_up, values_of
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.redistribute import snapshot_of, starts_of
 from flott.runtime.epoch.report import EpochResult
-from flott.runtime.epoch.runner import EpochRunner
+from flott.runtime.epoch.runner import StopReason, TaskRunner, run_epoch
 from flott.runtime.jobmaster import ledger
 from flott.runtime.jobmaster.adaptive import Autoscaler
 from flott.runtime.jobmaster.bell import Bell
@@ -64,6 +65,7 @@ from flott.runtime.jobmaster.states import JobStatusHistory
 from flott.runtime.jobmaster.time_report import Standings, TimeSnapshot, note_standings
 from flott.runtime.jobmaster.wakeups import clock_driven, next_wakeup
 from flott.runtime.jobmaster.watchdog import EpochWatchdog
+from flott.runtime.logs.line import TaskLog
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 
 log = logging.getLogger("flott.job")
@@ -108,12 +110,13 @@ class JobMaster:
         self._budget = self._limits.first_budget
         retain = options.read(self.configuration, options.CHECKPOINTS_RETAINED)
         self.retained = RetainedCheckpoints(self.store, retain)
-        self._compaction = Compaction(self.runner, self.retained, self.beside, self.run_id, self.compaction_rules)
+        compactor = self.runner.compactor
+        self._compaction = Compaction(compactor, self.retained, self.beside, self.run_id, self.compaction_rules)
         self._poll_ms = options.read(self.configuration, options.EPOCH_POLL_INTERVAL)
         self._policy = CheckpointPolicy.of(self.configuration)
-        self._watchdog = EpochWatchdog(self._policy.timeout_ms, self.clock, self.runner.interrupt)
+        self._watchdog = EpochWatchdog(self._policy.timeout_ms, self.clock, self._interrupt_epoch)
         self.savepoints = SavepointCoordinator(
-            self.job_id, self.store.storage, self.retained, self.runner, self.beside, self.clock, self.wake,
+            self.job_id, self.store.storage, self.retained, compactor, self.beside, self.clock, self.wake,
             sync=options.read(self.configuration, options.STORAGE_SYNC), tell=self._tell_savepoint,
         )  # fmt: skip
         self._commits = SinkCommits(self.graph, self.job_id, self._pause, self.store.fence)
@@ -167,7 +170,7 @@ class JobMaster:
         return self.deployment.graph
 
     @property
-    def runner(self) -> EpochRunner:
+    def runner(self) -> TaskRunner:
         """What runs the epochs."""
         return self.deployment.runner
 
@@ -181,7 +184,7 @@ class JobMaster:
         """Ask the job to stop, from any thread."""
         self._cancelled.set()
         self.wake()
-        self.runner.cancel()
+        self.runner.stop(StopReason.JOB_CANCELLED)
         self._compaction.cancel()
         self.savepoints.cancel()
 
@@ -472,12 +475,9 @@ class JobMaster:
         epoch_plan = self._plan_epoch(plan)
         planned = self.clock.monotonic()
         for listener in self.listeners:
-            listener.on_start(plan.epoch, self.runner.progress)
+            listener.on_start(plan.epoch, lambda: self.runner.status().progress)
         handed_over_ms = self.clock.now_ms()
         result = self._run_in_time(epoch_plan)
-        if result.logs:
-            for listener in self.listeners:
-                listener.on_logs(result.logs)
         self.on_step("ran", plan.epoch)
         raise_failures(result, self.graph, self.deployment.topology)
         ran = self.clock.monotonic()
@@ -525,12 +525,21 @@ class JobMaster:
             self._autoscaler.epoch_completed(self.clock.monotonic() * 1000, work_ms, statistics.backlog)
 
     def _run_in_time(self, plan: EpochPlan) -> EpochResult:
-        return self.runner.run(plan) if self.graph.batch else self._watchdog.limit(lambda: self.runner.run(plan))
+        if self.graph.batch:
+            return run_epoch(self.runner, plan, self._tell_logs)
+        return self._watchdog.limit(lambda: run_epoch(self.runner, plan, self._tell_logs))
+
+    def _interrupt_epoch(self) -> None:
+        self.runner.stop(StopReason.EPOCH_TIMED_OUT)
+
+    def _tell_logs(self, logs: Sequence[TaskLog]) -> None:
+        for listener in self.listeners:
+            listener.on_logs(logs)
 
     def _plan_epoch(self, plan: EpochInput) -> EpochPlan:
         return EpochPlan(
             run_id=self.run_id,
-            epoch=plan.epoch,
+            epoch=EpochId(plan.epoch),
             attempt=self._attempt,
             now_ms=plan.now_ms,
             seed=crc32(self.job_id.encode()),

@@ -33,7 +33,7 @@ from flott.runtime.checkpoint.pins import Pin
 from flott.runtime.checkpoint.savepoint import canonical, canonical_work, native
 from flott.runtime.checkpoint.savepoint_files import remove_half_written
 from flott.runtime.clock import Clock
-from flott.runtime.epoch.runner import EpochRunner
+from flott.runtime.epoch.runner import StateCompactor
 from flott.runtime.jobmaster.listener import SavepointNews, SavepointStage
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.side_work import SideWork
@@ -80,7 +80,7 @@ class SavepointCoordinator:
         job_id: str,
         storage: LocalStorage,
         retained: RetainedCheckpoints,
-        runner: EpochRunner,
+        compactor: StateCompactor,
         beside: SideWork,
         clock: Clock,
         wake: Callable[[], None],
@@ -90,7 +90,7 @@ class SavepointCoordinator:
         self._job_id = job_id
         self._storage = storage
         self._retained = retained
-        self._runner = runner
+        self._compactor = compactor
         self._beside = beside
         self._clock = clock
         self._wake = wake
@@ -124,7 +124,7 @@ class SavepointCoordinator:
     def cancel(self) -> None:
         """The job was cancelled: do not finish what is at work."""
         self._cancelled = True
-        self._runner.cancel_compaction(self.PURPOSE)
+        self._compactor.stop(self.PURPOSE)
 
     # --- from the job's thread, between two epochs -------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class SavepointCoordinator:
         work = canonical_work(manifest, target.root)
         orders = list(work.compactions.values())
         compacted = dict(
-            zip(work.compactions, self._runner.compact(orders, self.PURPOSE) if orders else [], strict=True)
+            zip(work.compactions, self._compactor.compact(orders, self.PURPOSE) if orders else [], strict=True)
         )
         for source, name in work.copies.items():
             target.copy(str(Path(self._storage.root, source).resolve()), name)

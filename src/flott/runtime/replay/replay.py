@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flott.common import _options as options
+from flott.common._ids import EpochId
 from flott.common.configuration import Configuration
 from flott.errors import ProgramError
 from flott.graph.chain import chain
@@ -27,6 +28,7 @@ from flott.runtime.epoch.local_runner import LocalRunner
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.redistribute import snapshot_of, starts_of
 from flott.runtime.epoch.report import EpochResult
+from flott.runtime.epoch.runner import run_epoch
 from flott.runtime.jobmaster.job_input import JobInput
 from flott.runtime.jobmaster.restored_state import restorable
 from flott.runtime.jobmaster.wakeups import clock_driven, next_wakeup
@@ -115,8 +117,8 @@ class _ReplayRun:
             settings = task_settings(self._configuration)
             settings = replace(settings, backend=replace(settings.backend, local_dir=self._folder))
             image = make_image(self._graph, self._run_id, self._recorded.job_id, self._storage, settings)
-            runner.install(image)
-            result = runner.run(self._plan_epoch(source))
+            runner.deploy(image)
+            result = run_epoch(runner, self._plan_epoch(source))
             failed = bool(result.failures) or bool(result.missing(self._graph))
             manifest = None if failed else self._acknowledge(source, result)
         finally:
@@ -129,7 +131,7 @@ class _ReplayRun:
         before = self._before.operators if self._before is not None else {}
         return EpochPlan(
             run_id=self._run_id,
-            epoch=recorded.epoch,
+            epoch=EpochId(recorded.epoch),
             attempt=recorded.attempt,
             now_ms=recorded.input.now_ms,
             seed=recorded.seed,

@@ -8,9 +8,7 @@ functions in it are the same few bytes each time.
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -24,18 +22,12 @@ from pyspark.core.broadcast import Broadcast
 from flott.errors import WorkerLostError
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
-from flott.runtime.epoch.report import EpochResult
-from flott.runtime.epoch.runner import TaskProgress, gather
-from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
-from flott.runtime.managed_state.files.file_sequence import StateFile
+from flott.runtime.epoch.runner import OnEvent, RunnerStatus, StateCompactor, StopReason, TaskProgress, report_epoch
+from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.files import WorkerFiles
+from flott.runtime.spark.spark_errors import described
 from flott.runtime.spark.turns import Turns
-from flott.runtime.spark.worker import PLAN, CompactionBody, StageBody, encode_plan
-
-#: Compactions of no more than this many bytes in all are done in the driver: a Spark job would cost more than they do.
-SMALL_COMPACTION_BYTES = 1 << 20
-#: Larger ones take so many tasks at most, lest epochs wait for cores.
-COMPACTION_TASKS = 4
+from flott.runtime.spark.worker import PLAN, StageBody, encode_plan
 
 
 class SparkRunner:
@@ -47,6 +39,7 @@ class SparkRunner:
         self._log_file = log_file
         self._token = uuid4().hex[:8]
         self._turns = Turns(context, self._token)
+        self._compactor = SparkCompactor(context, log_file, self._files, self._turns, self._token)
         self._image: JobImage | None = None
         self._broadcast: Broadcast[JobImage] | None = None
         self._former: Broadcast[JobImage] | None = None  #: that of the image before: a compaction may still use it
@@ -58,7 +51,11 @@ class SparkRunner:
         self._grouped_thread: int | None = None
         self._cancelled = False
 
-    def install(self, image: JobImage) -> None:
+    @property
+    def compactor(self) -> StateCompactor:
+        return self._compactor
+
+    def deploy(self, image: JobImage) -> None:
         stages = image.topology.stages
         try:
             broadcast = self._context.broadcast(image)
@@ -73,20 +70,22 @@ class SparkRunner:
         self._former, self._broadcast, self._image, self._base = self._broadcast, broadcast, image, base
         self._bodies = [StageBody(stage.index, stage is stages[-1], broadcast, self._files) for stage in stages]
         self._group = self._group or f"flott-{image.job_id}-{image.image_id}"
+        self._compactor.image = image
 
-    def run(self, plan: EpochPlan) -> EpochResult:
+    def run(self, plan: EpochPlan, on_event: OnEvent) -> None:
         image = self._image
-        assert image is not None, "install() comes before run()"
+        assert image is not None, "deploy() comes before run()"
         self._join_group()
         property_text = encode_plan(plan, image.storage)
         try:
             self._context.setLocalProperty(PLAN, property_text)
-            return gather(self._collect())
+            rows = self._collect()
         except Py4JError as error:
             raise WorkerLostError(self._explain(error)) from error
         finally:
             if property_text.startswith("@"):
                 image.storage.delete(property_text[1:])
+        report_epoch(plan.epoch, rows, on_event)
 
     def _collect(self) -> list[Any]:
         made, self._next = self._next, None
@@ -118,8 +117,22 @@ class SparkRunner:
             self._context.setJobGroup(self._group, self._image.job_name, interruptOnCancel=True)
             self._grouped_thread = threading.get_ident()
 
-    def progress(self) -> TaskProgress | None:
-        """By Spark's status tracker: a few calls to the JVM, so not to be asked all the time."""
+    def stop(self, reason: StopReason) -> None:
+        self._cancelled |= reason is StopReason.JOB_CANCELLED
+        if self._image is None:
+            return
+        with suppress(Py4JError):  # the JVM may be shutting down: there is nothing left to stop then
+            if reason is StopReason.EPOCH_TIMED_OUT:
+                self._context._jsc.sc().cancelJobGroup(self._group)
+            else:
+                # Future jobs too: the epoch may be submitted at this moment, and not be a job yet.
+                self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+
+    def status(self) -> RunnerStatus:
+        """Ask Spark's status tracker. It takes a few calls to the JVM, so do not ask continuously."""
+        return RunnerStatus(self._progress(), self._slots())
+
+    def _progress(self) -> TaskProgress | None:
         if self._image is None:
             return None
         with suppress(Py4JError):
@@ -131,50 +144,11 @@ class SparkRunner:
                 return TaskProgress(sum(stage.numCompletedTasks for stage in stages), total)
         return None
 
-    def slots(self) -> int | None:
-        """The cores of all executors, as many as there are now."""
+    def _slots(self) -> int | None:
+        """Return the cores of all executors that exist now."""
         with suppress(Py4JError):
             return int(self._context.defaultParallelism)
         return None
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        if self._image is not None:
-            with suppress(Py4JError):  # the JVM may be going down: nothing is left to cancel then
-                # Future jobs too: the epoch may be on its way to Spark, not yet a job that could be cancelled.
-                self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
-
-    def interrupt(self) -> None:
-        if self._image is not None:
-            with suppress(Py4JError):
-                self._context._jsc.sc().cancelJobGroup(self._group)
-
-    def compact(self, orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
-        """In a job and a job group of its own: properties belong to a thread, so the epochs' are not touched."""
-        image = self._image
-        assert image is not None, "install() comes before compact()"
-        if sum(file.size for order in orders for file in order.sequence) <= SMALL_COMPACTION_BYTES:
-            return [compact(order, image.storage) for order in orders]
-        try:
-            self._context.setJobGroup(
-                self._compaction_group(purpose), f"{image.job_name}: {purpose}", interruptOnCancel=True
-            )
-            tasks = min(len(orders), COMPACTION_TASKS, max(1, self._context.defaultParallelism // 2))
-            rdd = self._context.parallelize(orders, tasks).mapPartitions(CompactionBody(image, self._files))
-            turn = self._turns.take()
-            try:
-                return rdd.collect()
-            finally:
-                self._turns.end(turn)
-        except Py4JError as error:
-            raise WorkerLostError(f"Spark could not compact state files: {self._reason(error)}") from error
-
-    def cancel_compaction(self, purpose: str) -> None:
-        with suppress(Py4JError):
-            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._compaction_group(purpose))
-
-    def _compaction_group(self, purpose: str) -> str:
-        return f"flott-{self._token}-{purpose}"  # whatever the image is: it may change while a compaction is at work
 
     def close(self) -> None:
         self._ahead.shutdown()  # after what is still being made or deleted
@@ -197,19 +171,7 @@ class SparkRunner:
             return "The epoch was cancelled."
         with suppress(Py4JError, OSError):
             self._context._jsc.sc().isStopped()  # if the JVM is gone, a process that shares it learns it here
-        return f"Spark could not complete the epoch: {self._reason(error)}"
-
-    def _reason(self, error: Py4JError) -> str:
-        return f"{reason_in(str(error))} (Spark's log: {self._log_file})"
-
-
-def reason_in(trace: str) -> str:
-    """What went wrong, in a line, out of a trace of Spark's: a worker that did not start has said why itself."""
-    worker = re.search(r"Error from python worker:\n(.*?)\nPYTHONPATH was:", trace, re.DOTALL)
-    if worker is not None and (said := worker[1].strip()):
-        return f"a Python worker could not be started: {said.splitlines()[-1].strip()[:400]}"
-    reasons = re.findall(r"(?:SparkException|Exception|Error): ([^\n]+)", trace)
-    return next((text.strip()[:400] for text in reversed(reasons) if text.strip()), "Spark gave no reason")
+        return f"Spark could not complete the epoch: {described(error, self._log_file)}"
 
 
 def _destroy(broadcast: Broadcast[JobImage]) -> None:

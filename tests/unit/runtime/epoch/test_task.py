@@ -21,7 +21,7 @@ from flott.runtime.epoch.gate import InputGate
 from flott.runtime.epoch.image import JobImage, TaskSettings, make_image
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState, assign_slices
 from flott.runtime.epoch.report import EpochResult
-from flott.runtime.epoch.runner import gather
+from flott.runtime.epoch.runner import EpochEnded, RunnerEvent, report_epoch
 from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.epoch.topology import lay_out
 from flott.runtime.epoch.wire import ABORT, DATA, FAILURE, REPORT, TIME, Row, decode_batch, encode_batch
@@ -70,8 +70,9 @@ class Bench:
                     following[target].append(row)
             left.append([row for part in following for row in part])
             rows = following
-        result = gather(rows[0])
-        return left, result
+        events: list[RunnerEvent] = []
+        report_epoch(plan.epoch, rows[0], events.append)
+        return left, next(event.result for event in events if isinstance(event, EpochEnded))
 
     def accept(self, result: EpochResult) -> None:
         """The next epoch continues from this one."""

@@ -17,6 +17,7 @@ from flott.errors import ConfigurationError
 from flott.runtime.epoch.local_runner import LocalRunner
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
+from flott.runtime.epoch.runner import EpochEnded, OnEvent, RunnerEvent
 from flott.runtime.jobmaster.adaptive import EpochLoad, LoadTrend, ScalingPolicy, follow, next_parallelism
 from flott.testing.clock import ManualClock
 from flott.testing.harness import in_process, live
@@ -212,13 +213,16 @@ def _work_takes_time(monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> Non
     taken: list[float] = []
     run = LocalRunner.run
 
-    def working(runner: LocalRunner, plan: EpochPlan) -> EpochResult:
-        result = run(runner, plan)
+    def working(runner: LocalRunner, plan: EpochPlan, on_event: OnEvent) -> None:
+        ended: list[RunnerEvent] = []
+        run(runner, plan, ended.append)
+        result = next(event.result for event in ended if isinstance(event, EpochEnded))
         records = sum(o.records_in for report in result.reports for o in report.operators.values()) / 2
         assert runner._image is not None
         taken[:] = [records / runner._image.topology.stages[-1].width]
         clock.advance(int(1000 * taken[0]) + 100)
-        return result
+        for event in ended:
+            on_event(event)
 
     monkeypatch.setattr(LocalRunner, "run", working)
     monkeypatch.setattr(EpochResult, "busy_seconds", lambda result, topology: taken[0])

@@ -22,7 +22,7 @@ from flott.errors import StorageError, WorkerLostError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import Manifest, OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.epoch.local_runner import LocalRunner
+from flott.runtime.epoch.local_runner import LocalCompactor
 from flott.runtime.jobmaster.compactor import LONGEST_BACKOFF, Compaction, chosen, due_runs, with_compacted
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.side_work import Inline, Threaded
@@ -125,8 +125,8 @@ def test_whatever_a_worker_has_it_lacks_the_same_after_a_run_was_compacted(befor
 # --- the coordinator -------------------------------------------------------------------------------------------------
 
 
-class Runner:
-    """Compactions by name only, or fails."""
+class Compactor:
+    """Compacts by name only, or fails."""
 
     def __init__(self) -> None:
         self.fails: Callable[[CompactionOrder], bool] = lambda order: False
@@ -139,7 +139,7 @@ class Runner:
             raise StorageError("No space left on device.")
         return [StateFile(order.target, 9, order.whole) for order in orders]
 
-    def cancel_compaction(self, purpose: str) -> None:
+    def stop(self, purpose: str) -> None:
         self.cancelled.set()
 
 
@@ -157,10 +157,10 @@ class Pending:
         future.set_exception(WorkerLostError("waited for"))
 
 
-def coordinator(folder: Path, beside: Any = None, rules: CompactionRules = SMALL) -> tuple[Compaction, Runner, Any]:
+def coordinator(folder: Path, beside: Any = None, rules: CompactionRules = SMALL) -> tuple[Compaction, Compactor, Any]:
     retained = RetainedCheckpoints(CheckpointStore(LocalStorage(str(folder), sync=False)), 1)
-    runner = Runner()
-    return Compaction(runner, retained, beside or Inline(), "run", rules), runner, retained
+    compactor = Compactor()
+    return Compaction(compactor, retained, beside or Inline(), "run", rules), compactor, retained
 
 
 def complete(compaction: Compaction, retained: Any, epoch: int, snapshots: Any, final: bool = False) -> Manifest:
@@ -173,10 +173,10 @@ def complete(compaction: Compaction, retained: Any, epoch: int, snapshots: Any, 
 
 
 def test_what_is_due_after_one_epoch_is_adopted_with_the_next(tmp_path):
-    compaction, runner, retained = coordinator(tmp_path)
+    compaction, compactor, retained = coordinator(tmp_path)
     complete(compaction, retained, 3, operators(a0=files("d1", "d2", "d3")))
-    assert len(runner.asked) == 1
-    target = runner.asked[0][0]
+    assert len(compactor.asked) == 1
+    target = compactor.asked[0][0]
     assert all(retained.registry.is_referenced(name) for name in ("d1", "d2", "d3", target))
     done = complete(compaction, retained, 4, operators(a0=files("d1", "d2", "d3", "d4")))
     assert sequence_of(done.operators) == [target, "d4"]
@@ -186,9 +186,9 @@ def test_what_is_due_after_one_epoch_is_adopted_with_the_next(tmp_path):
 
 
 def test_nothing_is_begun_after_the_last_epoch(tmp_path):
-    compaction, runner, retained = coordinator(tmp_path)
+    compaction, compactor, retained = coordinator(tmp_path)
     complete(compaction, retained, 3, operators(a0=files("d1", "d2", "d3")), final=True)
-    assert runner.asked == []
+    assert compactor.asked == []
 
 
 def test_one_job_is_at_work_at_a_time(tmp_path):
@@ -200,33 +200,33 @@ def test_one_job_is_at_work_at_a_time(tmp_path):
 
 
 def test_the_result_of_a_compaction_is_thrown_away_if_the_job_was_rescaled_meanwhile(tmp_path):
-    compaction, runner, retained = coordinator(tmp_path)
+    compaction, compactor, retained = coordinator(tmp_path)
     complete(compaction, retained, 3, operators(a0=files("d1", "d2", "d3")))
-    (target,) = runner.asked[0]
+    (target,) = compactor.asked[0]
     LocalStorage(str(tmp_path), sync=False).write(target, b"")
     parts = tuple(replace(file, groups=(0, 64)) for file in files("d1", "d2", "d3"))
     done = complete(compaction, retained, 4, operators(a0=parts))
     assert sequence_of(done.operators) == ["d1", "d2", "d3"]
     assert not retained.registry.is_referenced(target)
     assert not (tmp_path / target).exists()
-    assert len(runner.asked) == 2  # the parts are compacted next
+    assert len(compactor.asked) == 2  # the parts are compacted next
 
 
 def test_a_compaction_that_fails_costs_a_warning_and_is_tried_again_less_and_less_often(tmp_path, caplog):
-    compaction, runner, retained = coordinator(tmp_path)
-    runner.fails = lambda order: True
+    compaction, compactor, retained = coordinator(tmp_path)
+    compactor.fails = lambda order: True
     tried = []
     for epoch in range(3, 1000):
-        before = len(runner.asked)
+        before = len(compactor.asked)
         complete(compaction, retained, epoch, operators(a0=files("d1", "d2", "d3")))
-        if len(runner.asked) > before:
+        if len(compactor.asked) > before:
             tried.append(epoch)
     assert "No space left on device" in caplog.text
     pauses = [later - earlier for earlier, later in pairwise(tried)]
     assert pauses == sorted(pauses)
     assert pauses[-1] >= LONGEST_BACKOFF
     assert len(tried) < 20
-    runner.fails = lambda order: False
+    compactor.fails = lambda order: False
     for epoch in range(1000, 1300):
         done = complete(compaction, retained, epoch, operators(a0=files("d1", "d2", "d3")))
         if len(sequence_of(done.operators)) == 1:
@@ -235,8 +235,8 @@ def test_a_compaction_that_fails_costs_a_warning_and_is_tried_again_less_and_les
 
 
 def test_a_sequence_that_cannot_be_compacted_does_not_keep_the_others_from_it(tmp_path):
-    compaction, runner, retained = coordinator(tmp_path)
-    runner.fails = lambda order: any(file.name.startswith("bad") for file in order.sequence)
+    compaction, compactor, retained = coordinator(tmp_path)
+    compactor.fails = lambda order: any(file.name.startswith("bad") for file in order.sequence)
     sequences = {f"a{n}": files(*(f"g{n}-{i}" for i in range(3))) for n in range(4)}
     state = operators(**sequences, b0=files("bad1", "bad2", "bad3"))
     for epoch in range(3, 30):
@@ -257,16 +257,16 @@ def test_an_epoch_waits_for_the_compaction_at_work_only_if_a_sequence_is_too_lon
 
 
 def test_the_end_of_a_job_ends_the_compaction_at_work_and_what_it_wrote_is_deleted(tmp_path):
-    compaction, runner, retained = coordinator(tmp_path, Threaded())
+    compaction, compactor, retained = coordinator(tmp_path, Threaded())
     storage, begun = LocalStorage(str(tmp_path), sync=False), threading.Event()
 
     def compact(orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
         storage.write(f"{orders[0].target}-17", b"half")
         begun.set()
-        runner.cancelled.wait(10)
+        compactor.cancelled.wait(10)
         raise WorkerLostError("cancelled")
 
-    runner.compact = compact  # type: ignore[method-assign]
+    compactor.compact = compact  # type: ignore[method-assign]
     complete(compaction, retained, 3, operators(a0=files("d1", "d2", "d3")))
     begun.wait(10)
     retained.sweep(5)
@@ -356,9 +356,8 @@ def test_a_crash_while_a_result_waits_to_be_adopted_loses_nothing_and_leaves_not
     assert found == {name for manifest in completed for name in manifest.files}
 
 
-def test_the_runner_here_stops_between_two_orders_when_it_is_told_to(tmp_path):
-    runner = LocalRunner()
-    runner.cancel_compaction("compaction")
-    runner._image = type("Image", (), {"storage": LocalStorage(str(tmp_path))})()  # type: ignore[assignment]
+def test_the_local_compactor_stops_between_two_orders_when_it_is_told_to(tmp_path):
+    compactor = LocalCompactor(LocalStorage(str(tmp_path)))
+    compactor.stop("compaction")
     with pytest.raises(WorkerLostError, match="cancelled"):
-        runner.compact([CompactionOrder((), (0, 1), "t", True)], "compaction")
+        compactor.compact([CompactionOrder((), (0, 1), "t", True)], "compaction")

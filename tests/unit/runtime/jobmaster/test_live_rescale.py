@@ -458,13 +458,13 @@ def test_after_a_crash_the_parallelism_is_the_programs_again(tmp_path: Path) -> 
 class Stubborn(LocalRunner):
     """Takes no other image than its first."""
 
-    def install(self, image: JobImage) -> None:
+    def deploy(self, image: JobImage) -> None:
         if self._image is not None:
-            raise WorkerLostError("The carrier is full.")
-        super().install(image)
+            raise WorkerLostError("The runner is full.")
+        super().deploy(image)
 
 
-def test_a_carrier_that_cannot_take_the_new_graph_leaves_the_job_as_it_is(
+def test_a_runner_that_cannot_take_the_new_graph_leaves_the_job_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flott.testing.harness.LocalRunner", Stubborn)
@@ -472,7 +472,7 @@ def test_a_carrier_that_cannot_take_the_new_graph_leaves_the_job_as_it_is(
     counting(env, script_of(3), ledger)
     incarnation, asked = run(env, tmp_path, {("ran", 1): to(4)})
     assert epochs_of(incarnation) == [(1, 0, 2), (2, 0, 2), (3, 0, 2)]
-    with pytest.raises(WorkerLostError, match="The carrier is full"):
+    with pytest.raises(WorkerLostError, match="The runner is full"):
         asked.answers[0].result(0)
     assert Counter(ledger.records) == counts(3)
 

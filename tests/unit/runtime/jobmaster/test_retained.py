@@ -91,7 +91,7 @@ class Folder:
         LocalStorage.write(self.storage, name, json.dumps(changes).encode())
         return StateFile(name, len(changes), order.whole)
 
-    def cancel_compaction(self, purpose: str) -> None:
+    def stop(self, purpose: str) -> None:
         pass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flott.runtime.spark.runner import reason_in
+from flott.runtime.spark.spark_errors import reason_in
 
 NOT_STARTED = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 4 times, most recent failure:
