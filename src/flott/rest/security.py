@@ -72,7 +72,7 @@ def check_exposure(configuration: Configuration) -> None:
         return
     if not configuration.get(options.REST_ALLOW_UNAUTHENTICATED):
         raise ConfigurationError(
-            f"rest.bind-address {bound} is open to other machines, and whoever reaches it could run programs as you."
+            f"rest.bind-address {bound} is open to other machines, and anyone who reaches it could run programs as you."
             " Set flott.rest.token-file, or mutual TLS (security.ssl.rest.authentication-enabled), or bind to"
             " localhost. If the network itself is guarded, set flott.rest.allow-unauthenticated: true."
         )
