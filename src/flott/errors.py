@@ -1,64 +1,76 @@
-"""Every exception Flott raises on purpose.
+"""Every exception that Flott raises on purpose.
 
     FlottError
-    ├── ProgramError             the program cannot run as written; refused before anything runs
-    │   ├── UnserializableError  a function captures something that cannot travel to a worker
-    │   └── AbsentModuleError    a module of PyFlink's that Flott does not have
+    ├── ProgramError             the program, or a use of the API in it, is wrong; running it again does not help
+    │   ├── UnserializableError  a function captures an object that cannot be sent to a worker
+    │   └── AbsentModuleError    the program imports a module of PyFlink that Flott does not have
     ├── ConfigurationError       an option is unknown, malformed or contradicts another
-    ├── TypeMismatchError        a record is not of the type that was declared for it
+    ├── TypeMismatchError        a record is not of its declared type
     ├── KeyTypeError             a key has no stable identity across processes
     ├── StateError               durable state is missing, damaged or belongs to another program
-    │   ├── CorruptStateError    a file does not hold what its header promises
-    │   ├── StateMigrationError  state cannot become what the program declares it to be now
+    │   ├── CorruptStateError    the content of a file contradicts its header
+    │   ├── StateMigrationError  state cannot be converted to the type that the program declares
     │   └── JobLockedError       another process is running the same job directory
     ├── EpochFailure             one epoch did not complete; the restart strategy decides what follows
-    │   ├── UserCodeError        … because user code raised: carries the failure card
+    │   ├── UserCodeError        … because user code raised; it carries the failure card
     │   ├── WorkerLostError      … because Spark lost a worker, an executor or published shuffle output
     │   ├── StorageError         … because durable storage refused a read or a write
-    │   └── EpochTimeoutError    … because it took longer than a checkpoint may
-    ├── SavepointError           a savepoint could not be taken; the job goes on
-    ├── JobError                 the job as a whole ended without finishing
-    │   ├── JobFailedError       the restart strategy gave up
-    │   └── JobCancelledError    somebody asked for it
-    └── ClusterError             a JobManager refused, or could not do, what it was asked
-        ├── JobNotFoundError     it has no such job, or not any more
-        ├── JobEndedError        the job has ended, and with it what could be asked of it
-        ├── JobRestartingError   the job has no process at the moment that could do what was asked
-        ├── SubmissionError      a job was handed over in a form that cannot be run
-        ├── StorageFullError     there is no room for what was handed over
-        ├── UnreachableError     nobody answers where the JobManager should be
-        └── LeadershipLostError  another JobManager has taken over: this one may change nothing any more
+    │   └── EpochTimeoutError    … because it exceeded the checkpoint timeout
+    ├── SavepointError           a savepoint could not be taken; the job continues
+    ├── JobError                 the job ended without finishing
+    │   ├── JobFailedError       the restart strategy allows no further attempt
+    │   └── JobCancelledError    the job was cancelled by a request
+    └── ClusterError             a JobManager refused or could not carry out a request
+        ├── JobNotFoundError     the JobManager has no such job, or has removed it from its archive
+        ├── JobEndedError        the job has ended
+        ├── JobRestartingError   the job has no process at the moment that could carry out the request
+        ├── SubmissionError      the submitted job cannot be run in this form
+        ├── StorageFullError     the JobManager's storage is full
+        ├── UnreachableError     no JobManager answers at the address
+        └── LeadershipLostError  another JobManager leads; this one may not change anything
 
-A message says what was found, what was expected and what to do. This module imports nothing, so any room may use it.
+A message says what was found, what was expected and what to do. This module imports nothing, so that any package may
+import it.
 """
 
 from __future__ import annotations
 
 
 class FlottError(Exception):
-    """The root: catch it to catch everything Flott raises on purpose."""
+    """The base class of all exceptions that Flott raises on purpose."""
 
     culprit: object = None  #: the failure card of the task that failed, if one did
 
 
 class ProgramError(FlottError):
-    """The program cannot run as written. Raised while it is built or submitted, never while it runs."""
+    """The program, or a use of the API in it, is wrong. Running it again unchanged does not help.
+
+    Most errors of this kind are raised while the program is built or submitted, before anything runs. Three kinds can
+    only be detected later:
+
+    - when a job starts: an input file does not exist, or restored state has no operator in the program;
+    - in a task, from the call in user code: a state that was not declared, a record that cannot be pickled, a
+      partitioner that returns a subtask which does not exist. The epoch then fails with a ``UserCodeError``, whose
+      failure card contains this error;
+    - when a running job receives a request that its program does not allow, such as an impossible parallelism. The
+      request fails, and the job continues.
+    """
 
 
 class UnserializableError(ProgramError):
-    """A function holds an object that cannot be sent to a worker process."""
+    """A function captures an object that cannot be sent to a worker process."""
 
 
 class AbsentModuleError(ProgramError, ModuleNotFoundError):
-    """A module of PyFlink's that Flott does not have was imported; the message says what to use instead."""
+    """The program imports a module of PyFlink that Flott does not have. The message says what to use instead."""
 
 
 class ConfigurationError(FlottError, ValueError):
-    """An option is unknown, has a value it cannot have, or contradicts another option."""
+    """An option is unknown, has an invalid value, or contradicts another option."""
 
 
 class TypeMismatchError(FlottError, TypeError):
-    """A record is not of its declared type. ``index`` is its position in the batch that was checked."""
+    """A record is not of its declared type. ``index`` is its position in the checked batch."""
 
     def __init__(self, message: str, index: int | None = None):
         super().__init__(message)
@@ -77,23 +89,23 @@ class StateError(FlottError):
 
 
 class CorruptStateError(StateError):
-    """A durable file does not hold what its header promises."""
+    """The content of a durable file contradicts its header."""
 
 
 class StateMigrationError(StateError):
-    """State was saved with another type than the program declares now, and cannot become one of it."""
+    """State was saved with another type than the program declares, and cannot be converted to it."""
 
 
 class JobLockedError(StateError):
-    """Another process holds the job's directory."""
+    """Another process holds the lock of the job's directory."""
 
 
 class EpochFailure(FlottError):
-    """One epoch did not complete. It left nothing visible behind and may be run again."""
+    """One epoch did not complete. It has no visible effect and may be run again."""
 
 
 class WorkerLostError(EpochFailure):
-    """Spark lost a worker process, an executor or shuffle output more often than it may retry by itself."""
+    """Spark lost a worker process, an executor or shuffle output, and may not retry any further."""
 
 
 class StorageError(EpochFailure):
@@ -105,7 +117,7 @@ class EpochTimeoutError(EpochFailure):
 
 
 class UserCodeError(EpochFailure):
-    """User code raised. ``card`` is the failure card: a readable account without a line of engine or Java code."""
+    """User code raised an exception. ``card`` is the failure card, which contains no engine or Java code."""
 
     def __init__(self, card: str):
         super().__init__(card)
@@ -113,7 +125,7 @@ class UserCodeError(EpochFailure):
 
 
 class SavepointError(FlottError):
-    """A savepoint could not be taken. The job goes on as if nobody had asked for it."""
+    """A savepoint could not be taken. The job continues unaffected."""
 
 
 class JobError(FlottError):
@@ -129,11 +141,11 @@ class JobCancelledError(JobError):
 
 
 class ClusterError(FlottError):
-    """A JobManager refused a request, or could not do what it was asked."""
+    """A JobManager refused a request, or could not carry it out."""
 
 
 class JobNotFoundError(ClusterError):
-    """The JobManager has no such job, or has forgotten it."""
+    """The JobManager has no such job, or has removed it from its archive."""
 
 
 class JobEndedError(ClusterError):
@@ -141,20 +153,20 @@ class JobEndedError(ClusterError):
 
 
 class JobRestartingError(ClusterError):
-    """The job is being started again, and can be asked in a while."""
+    """The job is being restarted. The request can be repeated later."""
 
 
 class SubmissionError(ClusterError):
-    """A job was handed over in a form that cannot be run."""
+    """The submitted job cannot be run in this form."""
 
 
 class StorageFullError(ClusterError):
-    """The JobManager's storage has no room for what was handed over. Nothing of it was kept."""
+    """The JobManager's storage is full. Nothing of the submission was kept."""
 
 
 class UnreachableError(ClusterError):
-    """Nobody answers where the JobManager should be."""
+    """No JobManager answers at the address."""
 
 
 class LeadershipLostError(ClusterError):
-    """Another JobManager leads now. Whatever this one would still write or publish is refused."""
+    """Another JobManager leads. Writes and publications of this one are refused."""
