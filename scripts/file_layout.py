@@ -29,14 +29,14 @@ class Files:
         seen = observe_files(self.script)
         keys = sorted(seen.savepoint)
         in_task, files = 74, 74 + len(keys) * LINE + 34
-        folded = files + max(len(file.entries) for file in seen.written.values()) * LINE + 34
-        checkpoints = folded + 50
+        compacted = files + max(len(file.entries) for file in seen.written.values()) * LINE + 34
+        checkpoints = compacted + 50
         savepoint = checkpoints + 58
         sheet = Sheet(WIDTH, savepoint + 62, self.title, self.description)
         heading(sheet, self.title, self.program)
         for y, name, words in (
             (in_task, "in the task", "memory, or RocksDB"), (files, "state files", "one per epoch"),
-            (folded, "folded", "beside the epochs"), (checkpoints, "checkpoint", "names files"),
+            (compacted, "compacted", "beside the epochs"), (checkpoints, "checkpoint", "names files"),
             (savepoint, "savepoint", "on request"),
         ):  # fmt: skip
             sheet.text(20, y + 14, name, "ink b")
@@ -49,11 +49,11 @@ class Files:
             sheet.box(x, in_task, width, len(keys) * LINE + PAD, "quiet line")
             self._write(sheet, x, in_task, seen.held[epoch], seen.written[epoch].entries, look)
             self._file(sheet, x, files, width, seen.written[epoch], look)
-            self._names(sheet, x, checkpoints, seen.chains[epoch])
-        for base in seen.folded:
+            self._names(sheet, x, checkpoints, seen.sequences[epoch])
+        for base in seen.compacted:
             first, last = min(base.of_epochs), max(base.of_epochs)
             x, width = left[first], left[last] - left[first] + column - GAP
-            self._line_of(sheet, x, folded, width, f"{base.label}: {_told(base.entries)}")
+            self._line_of(sheet, x, compacted, width, f"{base.label}: {_told(base.entries)}")
         last = max(left)
         words = f"one file, all there is: {_told(seen.savepoint)}"
         self._line_of(sheet, left[last - 2], savepoint, 3 * column - GAP, words)
@@ -75,9 +75,9 @@ class Files:
         sheet.band(x, y, width, LINE + PAD, "ink")
         sheet.text(x + width / 2, y + PAD + 8, words, "ink s m")
 
-    def _names(self, sheet: Sheet, x: float, y: float, chain: Sequence[WrittenFile]) -> None:
-        """The files of a chain, each as a small box: whose changes it holds, in its colour."""
-        for file in chain:
+    def _names(self, sheet: Sheet, x: float, y: float, sequence: Sequence[WrittenFile]) -> None:
+        """Draw the files of a sequence, each as a small box: whose changes it holds, in its colour."""
+        for file in sequence:
             look = "ink" if len(file.of_epochs) > 1 else epoch_look(file.of_epochs[0])
             width = 14 + 7 * len(file.label)
             sheet.band(x, y, width, LINE + 4, look)

@@ -30,8 +30,8 @@ from flott.datastream.window import TimeWindow
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.jobmaster.time_report import explain
-from flott.runtime.managed_state.files.chains import Chain, StateFile
-from flott.runtime.managed_state.files.compaction_policy import FoldRules
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
+from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.state import StateSnapshot
 from flott.testing import Cancel, EndOfEpoch, ManualClock, ScriptedSource, in_process, live
@@ -236,22 +236,22 @@ class SeenFiles:
     """Where the state of a job was, at the end of each epoch."""
 
     held: dict[int, dict[str, int]]  #: epoch -> all state
-    chains: dict[int, tuple[WrittenFile, ...]]  #: epoch -> the files that its checkpoint names
+    sequences: dict[int, tuple[WrittenFile, ...]]  #: epoch -> the files that its checkpoint names
     savepoint: dict[str, int]  #: what its one file holds
 
     @property
     def written(self) -> dict[int, WrittenFile]:
         """The file that each epoch wrote."""
-        return {epoch: chain[-1] for epoch, chain in self.chains.items()}
+        return {epoch: sequence[-1] for epoch, sequence in self.sequences.items()}
 
     @property
-    def folded(self) -> list[WrittenFile]:
+    def compacted(self) -> list[WrittenFile]:
         """The files that were made of others."""
-        return [file for file in self.chains[max(self.chains)] if len(file.of_epochs) > 1]
+        return [file for file in self.sequences[max(self.sequences)] if len(file.of_epochs) > 1]
 
 
 def observe_files(script: Sequence[Any]) -> SeenFiles:
-    """Run a story with state, in which three files are folded as soon as there are as many; end with a savepoint."""
+    """Run a story with state, in which three files are compacted; end with a savepoint."""
     env = in_process(parallelism=1, execution__checkpointing__num_retained="100")
     source = env.from_source(ScriptedSource(script, endless=True), WatermarkStrategy.no_watermarks(), "story")
     source.key_by(key_of, Types.STRING()).process(Sum()).uid("sum").sink_to(CallableSink(lambda record: None))
@@ -266,15 +266,15 @@ def observe_files(script: Sequence[Any]) -> SeenFiles:
 
         life = live(
             env, f"{folder}/job", clock=ManualClock(0, until_ms=60_000), on_step=on_step, on_start=masters.append,
-            fold_rules=FoldRules(rewrite_min_deltas=3),
+            compaction_rules=CompactionRules(rewrite_min_deltas=3),
         )  # fmt: skip
         assert life.failure is None, life.failure
         taken = {epoch: flott.state.open(f"{folder}/job/chk-{epoch}") for epoch in range(1, last + 1)}
         savepoint = flott.state.open(request.path.result())
-        assert len(_chain_of(savepoint)) == 1
+        assert len(_sequence_of(savepoint)) == 1
         return SeenFiles(
             {epoch: _sums_of(snapshot) for epoch, snapshot in taken.items()},
-            {epoch: tuple(_file(snapshot, file) for file in _chain_of(snapshot)) for epoch, snapshot in taken.items()},
+            {epoch: tuple(_file(snapshot, file) for file in _sequence_of(snapshot)) for epoch, snapshot in taken.items()},
             _sums_of(savepoint),
         )
 
@@ -283,9 +283,9 @@ def _sums_of(snapshot: StateSnapshot) -> dict[str, int]:
     return dict(snapshot.operator("sum").keyed("sum").items())
 
 
-def _chain_of(snapshot: StateSnapshot) -> Chain:
+def _sequence_of(snapshot: StateSnapshot) -> FileSequence:
     (part,) = snapshot.operator("sum").parts
-    return part.chain
+    return part.sequence
 
 
 def _file(snapshot: StateSnapshot, file: StateFile) -> WrittenFile:
