@@ -1,4 +1,5 @@
-"""Flink's REST API over a ``ClusterGateway``: endpoints as tables, replies as plain dictionaries. JobManager side.
+"""Serve Flink's REST API over a ``ClusterGateway``. JobManager side.
 
-Needs the extra ``cluster`` (starlette, uvicorn, pydantic, python-multipart).
+Endpoints are tables, responses are plain dictionaries. The package needs the extra ``cluster`` (starlette, uvicorn,
+pydantic, python-multipart).
 """

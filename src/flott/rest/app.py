@@ -1,7 +1,7 @@
-"""The REST API as an application: every endpoint's table put behind one door. JobManager side.
+"""The ASGI application of the REST API: it routes requests to the endpoint tables. JobManager side.
 
-What holds for all endpoints is here: two prefixes, the form of errors and of JSON, checking of requests. Who may ask is
-``flott.rest.security``'s matter.
+It contains what applies to all endpoints: the two prefixes, the form of errors and of JSON, and the validation of
+requests. ``flott.rest.security`` decides which requests are admitted.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from flott.runtime.jobmanager.programs import ProgramStore
 
 LOG = logging.getLogger("flott.rest")
 
-#: A JSON body that is larger is refused, whatever an upload may have.
+#: A JSON body above this size is refused, also if uploads may be larger.
 MAX_JSON_BODY = 4 * 1024 * 1024
-#: Bytes of all headers.
+#: The maximum size of all headers, in bytes.
 MAX_HEADERS = 32 * 1024
-#: Requests that are being answered at the same time; more are told to come back.
+#: The maximum number of concurrent requests; further requests are answered with 503.
 MAX_ACTIVE = 512
-#: Seconds between two parts of a body.
+#: The maximum time between two parts of a body, in seconds.
 BODY_TIMEOUT = 60
 JSON_TYPE = "application/json; charset=UTF-8"
-#: What a browser is told that asks whether a page of another origin may send a request. Orders are checked again.
+#: The answer to a preflight request of a page of another origin. Orders are checked again when they are sent.
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type",
@@ -56,14 +56,14 @@ PREFLIGHT = {
 
 
 def all_endpoints() -> tuple[Endpoint, ...]:
-    """The tables of all modules in ``flott.rest.endpoints``."""
+    """Return the endpoints of all modules in ``flott.rest.endpoints``."""
     names = sorted(module.name for module in pkgutil.iter_modules(endpoint_modules.__path__))
     modules = [importlib.import_module(f"{endpoint_modules.__name__}.{name}") for name in names]
     return tuple(endpoint for module in modules for endpoint in module.ENDPOINTS)
 
 
 def create_app(gateway: ClusterGateway, programs: ProgramStore, clock: Clock | None = None) -> Starlette:
-    """The application that answers for this JobManager."""
+    """Return the application that serves this JobManager."""
     operations = Operations(clock or SystemClock(), gateway.configuration.get(options.REST_ASYNC_STORE_DURATION))
     app = Starlette()
     app.router.default = Door(gateway, programs, operations, Routes.of(all_endpoints()))
@@ -72,7 +72,7 @@ def create_app(gateway: ClusterGateway, programs: ProgramStore, clock: Clock | N
 
 @dataclass
 class Routes:
-    """The endpoints as a tree of path segments. A literal segment goes before a parameter."""
+    """The endpoints as a tree of path segments. A literal segment has priority over a parameter."""
 
     methods: dict[str, Endpoint] = field(default_factory=dict)
     literals: dict[str, Routes] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Routes:
 
     @staticmethod
     def of(table: Sequence[Endpoint]) -> Routes:
-        """The tree of all rows; two rows for the same method and path are a mistake of ours."""
+        """Build the tree. Two rows with the same method and path are a programming error."""
         root = Routes()
         for endpoint in table:
             node = root
@@ -92,7 +92,7 @@ class Routes:
         return root
 
     def find(self, method: str, segments: Sequence[str]) -> tuple[Endpoint, list[str]] | None:
-        """The endpoint of a request, and its parameters in order."""
+        """Return the endpoint of a request and its path parameters in order."""
         if not segments:
             endpoint = self.methods.get(method)
             return None if endpoint is None else (endpoint, [])
@@ -110,7 +110,7 @@ class Routes:
 
 
 class Door:
-    """Takes every request in, sees whether it may come in, finds its endpoint, checks it, answers in Flink's form."""
+    """Admit every request, find its endpoint, validate it, and respond in Flink's form."""
 
     def __init__(self, gateway: ClusterGateway, programs: ProgramStore, operations: Operations, routes: Routes):
         self._gateway = gateway
@@ -142,7 +142,7 @@ class Door:
 
     async def _answer(self, request: Request) -> Response:
         if self._active > MAX_ACTIVE:
-            raise Refusal(503, f"The JobManager is answering {MAX_ACTIVE} requests already: try again in a while.")
+            raise Refusal(503, f"The JobManager is answering {MAX_ACTIVE} requests already: try again later.")
         if sum(len(name) + len(value) for name, value in request.headers.raw) > MAX_HEADERS:
             raise Refusal(431, f"The headers of a request have at most {MAX_HEADERS} bytes.")
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
@@ -177,7 +177,7 @@ class Door:
 
 
 def bounded(receive: Receive, max_bytes: int) -> Receive:
-    """The same stream of a body, refused when it is too long or stops coming."""
+    """Yield the parts of a body, and refuse it if it is too long or stops arriving."""
     taken = 0
 
     async def next_part() -> Message:
@@ -195,7 +195,7 @@ def bounded(receive: Receive, max_bytes: int) -> Receive:
 
 
 def json_response(content: Any, status: int = 200) -> Response:
-    """JSON as Flink writes it: numbers that are none become texts."""
+    """Return a JSON response as Flink writes it: NaN and infinite numbers become strings."""
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -204,7 +204,7 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 
 def error_response(error: BaseException, request: Request) -> Response:
-    """What a client is told of an error: its message, never a trace."""
+    """Return an error response with the message of the error and without a stack trace."""
     refusal = refusal_of(error)
     if refusal is None:
         LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -216,7 +216,10 @@ def error_response(error: BaseException, request: Request) -> Response:
 
 
 def _asked(scope: Scope) -> list[str]:
-    """The segments of the path, still encoded, without the version: an encoded slash separates nothing."""
+    """Return the segments of the path, still percent-encoded, without the version.
+
+    An encoded slash separates nothing.
+    """
     raw = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
     segments = _segments(raw.decode("latin-1").partition("?")[0])
     return segments[1:] if segments[:1] == ["v1"] else segments

@@ -1,6 +1,6 @@
-"""Flink's own dashboard, for those who have its files at hand: a folder, or the jar of Flink that contains them.
+"""Serve Flink's own dashboard from a folder, or from the Flink jar that contains its files.
 
-The dashboard is a page that asks this API and nothing else, so its files are all there is to serve.
+The dashboard is a static page that uses only this API, so serving its files is sufficient.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from flott.errors import ConfigurationError
 
 FIRST_PAGE = "index.html"
 
-#: Where the files are in Flink's jar.
+#: The path of the files in Flink's jar.
 _IN_JAR = "web/"
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """The files of a dashboard by the path they are asked for with. Only what is listed here is ever read."""
+    """The files of a dashboard by their request path. No other file is ever read."""
 
-    files: Mapping[str, Path | bytes] = field(default_factory=dict)  #: a file, or what was in the jar
+    files: Mapping[str, Path | bytes] = field(default_factory=dict)  #: a file, or its content from the jar
 
     @staticmethod
     def of(configuration: Configuration) -> Dashboard:
-        """The one that is configured; an empty one if none is."""
+        """Return the configured dashboard, or an empty one if none is configured."""
         place = configuration.get(options.WEB_DASHBOARD)
         return Dashboard() if place is None else read_dashboard(Path(place))
 
     def page(self, path: str) -> Response | None:
-        """The file of this path, without a slash in front; None if there is none."""
+        """Return the file of this path (without a leading slash), or None."""
         name = path or FIRST_PAGE
         found = self.files.get(name)
         if found is None:
             return None
         content = found if isinstance(found, bytes) else found.read_bytes()
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        # Names of all other files change with their content.
+        # The names of all other files change with their content.
         headers = {"Cache-Control": "no-cache" if name == FIRST_PAGE else "max-age=86400"}
         return Response(content, headers=headers, media_type=kind)
 
 
 def read_dashboard(place: Path) -> Dashboard:
-    """The dashboard in a folder, or in a jar: that is large, so it is opened once and only these files are kept."""
+    """Read the dashboard in a folder or a jar. A jar is large, so it is opened once and only these files are kept."""
     files: dict[str, Path | bytes] = {}
     if place.is_dir():
         files = {file.relative_to(place).as_posix(): file for file in place.rglob("*") if file.is_file()}

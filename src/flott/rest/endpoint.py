@@ -1,4 +1,6 @@
-"""What an endpoint is: a row of a table. Routing, checking of requests and the OpenAPI document are made from it. Data.
+"""The definition of an endpoint: a row of a table.
+
+Routing, validation and the OpenAPI document are derived from it. Data.
 
     ENDPOINTS = (
         Endpoint("GET", "/jobs/:jobid/status", status, JobStatusReply, "The status of a job", tag="jobs"),
@@ -9,12 +11,12 @@
     def status(call: RestCall) -> JobStatusReply:
         return {"status": call.job().status.name}
 
-A handler is given a ``RestCall`` and returns plain data (dictionaries, lists), or a ``Response`` if it is not JSON. It
-runs on the event loop: a plain function must be fast and touch nothing but memory; one that waits is ``async``. What it
-raises is answered as ``flott.rest.refusal`` says.
+A handler receives a ``RestCall`` and returns plain data (dictionaries, lists), or a ``Response`` if the response is not
+JSON. It runs on the event loop: a plain function must be fast and access only memory. A function that waits is
+``async``. ``flott.rest.refusal`` maps the exceptions it raises to error responses.
 
-Types of replies and bodies are ``TypedDict`` from ``typing_extensions`` (pydantic needs that before Python 3.12), lists
-of them, or ``str`` for text/plain. Replies are not checked while serving; the tests do that.
+Types of responses and bodies are ``TypedDict`` from ``typing_extensions`` (pydantic requires that before Python 3.12),
+lists of them, or ``str`` for text/plain. Responses are validated by the tests, not while serving.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskMa
 if TYPE_CHECKING:
     from flott.rest.operations import Operations
 
-#: Path parameters by name. All others are free text.
+#: The pattern of each path parameter with a fixed form. All others are free text.
 HEX_PARAMETERS = frozenset({"jobid", "vertexid", "triggerid", "applicationid"})
 INTEGER_PARAMETERS = frozenset({"checkpointid", "subtaskindex", "attempt"})
 
@@ -45,10 +47,10 @@ _SIGNED = re.compile(r"[+-]?[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Query:
-    """A parameter behind the question mark."""
+    """A query parameter."""
 
     name: str
-    kind: type[str] | type[int] | type[bool] | type[list[str]] = str  #: list: several, separated by commas
+    kind: type[str] | type[int] | type[bool] | type[list[str]] = str  #: list: several values, separated by commas
     default: Any = None
     meaning: str = ""
     choices: tuple[str, ...] = ()
@@ -57,7 +59,7 @@ class Query:
     required: bool = False
 
     def parse(self, texts: list[str]) -> Any:
-        """The value in a request that has these texts for it; without any, the default."""
+        """Return the value for these texts of a request, or the default if there are none."""
         if self.kind is list:
             return [part for text in texts for part in text.split(",") if part] if texts else list(self.default or ())
         if not texts:
@@ -91,7 +93,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a multipart form, for the document; the handler reads it."""
+    """A part of a multipart form, for the OpenAPI document. The handler reads it."""
 
     name: str
     meaning: str
@@ -102,35 +104,35 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Endpoint:
-    """One method of one path. Served below ``/`` and ``/v1``."""
+    """One method of one path. It is served below ``/`` and ``/v1``."""
 
     method: str
-    path: str  #: with ``:name`` for parameters
+    path: str  #: contains ``:name`` for parameters
     handler: Callable[[RestCall], Any]
     reply: Any
     summary: str
     tag: str
     query: tuple[Query, ...] = ()
-    body: Any = None  #: the form of a JSON body; None: there is none, and what is sent is ignored
+    body: Any = None  #: the type of a JSON body; None: there is none, and a body that is sent is ignored
     form: tuple[Part, ...] = ()  #: a multipart body instead
     status: int = 200
-    media_type: str = ""  #: of the reply; by default text/plain for ``str``, JSON for all else
+    media_type: str = ""  #: of the response; default: text/plain for ``str``, JSON for all others
     orders: bool | None = None  #: whether it changes anything; None: it does unless the method is GET
 
     @property
     def is_order(self) -> bool:
-        """Whether it changes anything: such requests are not taken from foreign web pages."""
+        """Return whether it changes anything. Such requests are refused from web pages of another origin."""
         return self.method != "GET" if self.orders is None else self.orders
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the path's parameters."""
+        """Return the names of the path's parameters."""
         return tuple(part[1:] for part in self.path.split("/") if part.startswith(":"))
 
 
 @dataclass(frozen=True)
 class RestCall:
-    """A request that has been checked against its endpoint."""
+    """A request that has been validated against its endpoint."""
 
     gateway: ClusterGateway
     programs: ProgramStore
@@ -139,26 +141,26 @@ class RestCall:
     endpoint: Endpoint
     path: Mapping[str, Any] = field(default_factory=dict)  #: ids in lower case, numbers as int, texts decoded
     query: Mapping[str, Any] = field(default_factory=dict)  #: every declared parameter, with its default if absent
-    body: Any = None  #: as the endpoint's body type says
+    body: Any = None  #: an instance of the endpoint's body type
 
     @property
     def job_id(self) -> str:
-        """The ``:jobid`` of the path."""
+        """Return the ``:jobid`` of the path."""
         return str(self.path["jobid"])
 
     def job(self) -> JobView:
-        """The job of the path; 404 without it."""
+        """Return the job of the path. Raise 404 if there is none."""
         return self.gateway.job(self.job_id)
 
     def vertex(self, job: JobView | None = None) -> VertexView:
-        """The vertex of the path; 404 without it."""
+        """Return the vertex of the path. Raise 404 if there is none."""
         found = (job or self.job()).vertex(self.path["vertexid"])
         if found is None:
             raise Refusal(404, f"JobVertex {self.path['vertexid']} not found")
         return found
 
     def subtask(self, vertex: VertexView | None = None) -> SubtaskView:
-        """The subtask of the path; 404 without it."""
+        """Return the subtask of the path. Raise 404 if there is none."""
         index = self.path["subtaskindex"]
         for subtask in (vertex or self.vertex()).subtasks:
             if subtask.index == index:
@@ -166,7 +168,7 @@ class RestCall:
         raise Refusal(404, f"Subtask {index} not found")
 
     def task_manager(self) -> TaskManagerView:
-        """The task manager of the path; 404 without it."""
+        """Return the task manager of the path. Raise 404 if there is none."""
         ident = self.path["taskmanagerid"]
         for found in self.gateway.task_managers():
             if found.id == ident:
@@ -175,7 +177,7 @@ class RestCall:
 
 
 def parse_parameter(name: str, text: str) -> Any:
-    """The value of a path parameter, percent-decoded before."""
+    """Return the value of a path parameter, percent-decoded before."""
     if name in HEX_PARAMETERS:
         if not _HEX.fullmatch(text):
             raise _unresolved(name, text, "32 hexadecimal digits")

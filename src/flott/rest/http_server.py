@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn in a thread with an event loop of its own. JobManager side."""
+"""The HTTP server: uvicorn in a thread with its own event loop. JobManager side."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ from flott.rest.security import check_exposure
 
 LOG = logging.getLogger("flott.rest")
 
-#: Bytes of a request line and its headers that have come in without being complete.
+#: The maximum size of an incomplete request line and headers, in bytes.
 MAX_HEAD = 64 * 1024
-#: Seconds in which a request's headers must have come in.
+#: The time within which the headers of a request must arrive, in seconds.
 HEADER_TIMEOUT = 30
 KEEP_ALIVE = 15
-#: Seconds given to requests that are being answered when the server stops.
+#: The time that running requests have when the server stops, in seconds.
 GRACE = 3
 
 
 class RestServer:
-    """Serves an application as the configuration says. ``start`` and ``stop`` are called once each, by any thread."""
+    """Serves an application according to the configuration.
+
+    ``start`` and ``stop`` are called once each, by any thread.
+    """
 
     def __init__(self, app: ASGIApp, configuration: Configuration):
         check_exposure(configuration)
@@ -53,7 +56,7 @@ class RestServer:
         )
         self.scheme = "http"
         if configuration.get(options.REST_TLS):
-            config.load()  # sets its own context: none
+            config.load()  # would otherwise set its own SSL context, which is None
             config.ssl = tls_context(configuration)
             self.scheme = "https"
         self._server = _Server(config)
@@ -61,7 +64,7 @@ class RestServer:
         self._socket: socket.socket | None = None
 
     def start(self) -> int:
-        """Listen and answer; the port."""
+        """Start to listen and serve, and return the port."""
         self._socket = bind(self._address, self._wanted_port)
         self._thread.start()
         self._server.settled.wait()
@@ -71,7 +74,7 @@ class RestServer:
         return port
 
     def stop(self) -> None:
-        """Answer what was asked, then close. Does nothing if the server is not running."""
+        """Complete the running requests, then close. Do nothing if the server is not running."""
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(GRACE + 2)
@@ -88,7 +91,7 @@ class RestServer:
 
 
 class _Server(Server):
-    """Tells when it has begun."""
+    """A server that sets an event when it has started."""
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -100,7 +103,7 @@ class _Server(Server):
 
 
 class _Protocol(H11Protocol):
-    """Waits for headers only so long, and refuses bytes that are no request in Flink's form of an error."""
+    """Limits the time for headers, and refuses bytes that are not a request with an error in Flink's form."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -110,7 +113,7 @@ class _Protocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         before = self.cycle
-        super().on_response_complete()  # may begin the next request, if it has come in already
+        super().on_response_complete()  # may start the next request, if that has already arrived
         if self.cycle is before:
             self._expect_request()
 
@@ -137,13 +140,13 @@ class _Protocol(H11Protocol):
 
 
 def bind(address: str, port: int) -> socket.socket:
-    """A socket that listens."""
+    """Return a listening socket."""
     try:
         found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, place = min(found, key=lambda info: info[0] != socket.AF_INET)
         listening = socket.create_server(place[:2], family=family, backlog=512)
-        # Every connection inherits it. Without it the body of an answer waits for the client's acknowledgement of the
-        # head, which is delayed by 40 ms; asyncio sees to that only for sockets it has made itself.
+        # Every connection inherits TCP_NODELAY. Without it, the body of a response waits for the client's delayed
+        # acknowledgement of the head (40 ms). asyncio sets it only for sockets that it created itself.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as error:
@@ -154,7 +157,7 @@ def bind(address: str, port: int) -> socket.socket:
 
 
 def tls_context(configuration: Configuration) -> ssl.SSLContext:
-    """The server's side of TLS; with mutual TLS it asks for the client's certificate, too."""
+    """Return the server's TLS context. With mutual TLS, it requests the client's certificate."""
     certificate, key = configuration.get(options.REST_TLS_CERTIFICATE), configuration.get(options.REST_TLS_KEY)
     ca = configuration.get(options.REST_TLS_CA)
     if not certificate or not key:
@@ -165,7 +168,7 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key)
         if configuration.get(options.REST_TLS_MUTUAL):
             if not ca:
-                raise ConfigurationError("Mutual TLS needs flott.rest.ssl.ca: who signs the clients' certificates.")
+                raise ConfigurationError("Mutual TLS needs flott.rest.ssl.ca, which signs the clients' certificates.")
             context.load_verify_locations(ca)
             context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError) as error:

@@ -1,4 +1,4 @@
-"""The door of a JobManager that may not lead yet: closed it says who does, open it lets requests in."""
+"""Answers requests of a JobManager that may not lead: as a standby it returns 503 and the leader's address."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class LeaderGate:
-    """An application that is one of two: the JobManager's, or a sentence with status 503, which clients try again."""
+    """Forwards requests to the JobManager's application while it leads, and responds with 503 otherwise."""
 
     def __init__(self, who_leads: Callable[[], str | None]):
         self._who_leads = who_leads
         self._app: ASGIApp | None = None
 
     def open(self, app: ASGIApp) -> None:
-        """The JobManager leads: this is what answers for it."""
+        """Forward requests to ``app``, because the JobManager leads."""
         self._app = app
 
     def close(self) -> None:
-        """It does not, or not any more."""
+        """Respond with 503, because the JobManager does not lead."""
         self._app = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -32,7 +32,7 @@ class LeaderGate:
         await app(scope, receive, send)
 
     async def _closed(self) -> Response:
-        leader = await asyncio.to_thread(self._who_leads)  # storage or ZooKeeper is asked, which may take its time
-        place = f"The one that leads is at {leader}." if leader else "None leads at the moment."
-        text = json.dumps({"errors": [f"This JobManager stands by, or is starting. {place} Try again in a moment."]})
+        leader = await asyncio.to_thread(self._who_leads)  # reads storage or ZooKeeper, which may take a while
+        place = f"The leader is at {leader}." if leader else "None leads at the moment."
+        text = json.dumps({"errors": [f"This JobManager stands by, or is starting. {place} Try again later."]})
         return Response(text, 503, {"Retry-After": "1"}, "application/json; charset=UTF-8")

@@ -1,4 +1,4 @@
-"""The parameters of metric queries: which metrics, aggregated how, over which parts."""
+"""The query parameters of metric endpoints: which metrics, which aggregations, which parts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _RANGE = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?")
 
 
 def values(call: RestCall, metrics: Metrics) -> list[MetricValue]:
-    """What a query of one thing's metrics asks for."""
+    """Return the metrics of one object that the query selects."""
     return metric_values(metrics, call.query["get"])
 
 
 def aggregated(call: RestCall, parts: Sequence[Metrics]) -> list[AggregatedMetric]:
-    """What a query of several things' metrics asks for."""
+    """Return the aggregated metrics of several objects that the query selects."""
     asked = [text.lower() for text in call.query["agg"]]
     unknown = [text for text in asked if text not in AGGREGATIONS]
     if unknown:
@@ -40,7 +40,7 @@ def aggregated(call: RestCall, parts: Sequence[Metrics]) -> list[AggregatedMetri
 
 
 def chosen_indexes(call: RestCall, parameter: str, count: int) -> list[int]:
-    """The indexes below ``count`` that a parameter like ``0,2-4`` names; all without it."""
+    """Return the indexes below ``count`` that a parameter like ``0,2-4`` selects. Without the parameter, return all."""
     ranges = call.query[parameter]
     for text in ranges:
         if not _RANGE.fullmatch(text):
@@ -49,7 +49,7 @@ def chosen_indexes(call: RestCall, parameter: str, count: int) -> list[int]:
 
 
 def chosen_ids(call: RestCall, parameter: str, known: Sequence[str]) -> list[str]:
-    """Those of the known ids that a parameter names; all without it. 404 for one that is not known."""
+    """Return the known ids that a parameter selects, or all without it. Raise 404 for an unknown id."""
     asked = call.query[parameter]
     unknown = [ident for ident in asked if ident not in known]
     if unknown:

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the tables of endpoints. ``python -m flott.rest.openapi`` prints it."""
+"""Generate the OpenAPI 3.1 document from the endpoint tables. ``python -m flott.rest.openapi`` prints it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ERROR = {
     "required": ["errors"],
     "properties": {"errors": {"type": "array", "items": {"type": "string"}}},
 }
-#: What any request may be answered with instead. Which, is said in the message.
+#: The error responses of every endpoint. The message contains the reason.
 _REFUSALS = {"4XX": "The request cannot be answered as it is.", "5XX": "The JobManager failed to do what it was asked."}
 
 
 def document(table: Sequence[Endpoint]) -> dict[str, Any]:
-    """The description of all endpoints. Paths are given without the version; ``/v1`` may stand before each."""
+    """Return the description of all endpoints. Paths are given without the version prefix ``/v1``."""
     schemas = _Schemas(table)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in sorted(table, key=lambda endpoint: (endpoint.path, endpoint.method)):
@@ -49,7 +49,7 @@ def document(table: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 class _Schemas:
-    """The JSON schemas of all types in the tables; those with a name are defined once."""
+    """The JSON schemas of all types in the tables. A type with a name is defined once."""
 
     def __init__(self, table: Sequence[Endpoint]):
         wanted: dict[tuple[int, Any], Any] = {}

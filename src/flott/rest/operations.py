@@ -1,7 +1,7 @@
-"""Operations that take a while: triggered by one request, asked for by others. Any thread.
+"""Long operations: one request triggers an operation, others query its outcome. Thread-safe.
 
-What failed is told by the status, not by the trigger, as in Flink. Outcomes are kept for ``rest.async.store-duration``;
-their number is bounded.
+A failure is reported by the status, not by the trigger request, as in Flink. Outcomes are kept for
+``rest.async.store-duration``; their number is limited.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from flott.rest.refusal import Refusal, message_of
 from flott.rest.throwable import FailureCause, failure_cause
 from flott.runtime.clock import Clock
 
-#: Beyond these, the oldest outcomes are forgotten early, and nothing new is begun.
+#: Above these numbers, the oldest outcomes are removed early, and new operations are refused.
 MAX_KEPT = 10_000
 MAX_IN_PROGRESS = 1_000
-#: Characters of a failure that are kept.
+#: The maximum length of a failure message, in characters.
 MAX_FAILURE = 64 * 1024
 
 
@@ -32,14 +32,14 @@ class _Operation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where an operation stands."""
+    """The state of an operation."""
 
     ended: bool
     value: Any = None
     failure: BaseException | None = None
 
     def reply(self, shown: Callable[[Any], Mapping[str, Any]], failure_name: str = "failure-cause") -> dict[str, Any]:
-        """The answer to a status request; ``shown`` makes the operation's value presentable."""
+        """Return the response to a status request. ``shown`` converts the operation's value."""
         if not self.ended:
             return {"status": {"id": "IN_PROGRESS"}, "operation": None}
         operation = dict(shown(self.value)) if self.failure is None else {failure_name: cause_of(self.failure)}
@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclass
 class Operations:
-    """All operations of a JobManager. A scope says what an id is looked up in: a kind of operation, of one job."""
+    """All operations of a JobManager. A scope (a kind of operation and a job) contains the trigger ids."""
 
     clock: Clock
     kept_ms: int
@@ -56,7 +56,7 @@ class Operations:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def trigger(self, scope: str, start: Callable[[], Future[Any]], trigger_id: str | None = None) -> str:
-        """Start an operation, unless one with this id was started before; its id."""
+        """Start an operation unless one with this id exists, and return its id."""
         ident = trigger_id or uuid.uuid4().hex
         with self._lock:
             self._forget()
@@ -70,7 +70,7 @@ class Operations:
         return ident
 
     def outcome(self, scope: str, trigger_id: str) -> Outcome:
-        """How it stands; 404 if there is none with this id."""
+        """Return the outcome of an operation. Raise 404 if there is none with this id."""
         with self._lock:
             self._forget()
             operation = self._operations.get((scope, trigger_id))
@@ -99,7 +99,7 @@ class Operations:
         begun.add_done_callback(ended)
 
     def _forget(self) -> None:
-        """Drop what nobody may ask for any more. Operations stand in the order of their triggers."""
+        """Remove expired outcomes. Operations are ordered by the time of their trigger."""
         oldest = self.clock.now_ms() - self.kept_ms
         gone = [
             key for key, found in self._operations.items() if found.ended_ms is not None and found.ended_ms < oldest
@@ -115,7 +115,7 @@ class Operations:
 
 
 def cause_of(error: BaseException) -> FailureCause:
-    """A failure as Flink's clients read it: what it says, without a trace, and not at any length."""
+    """Return a failure as Flink's clients read it: the message without a stack trace, limited in length."""
     name = f"{type(error).__module__}.{type(error).__qualname__}"
     message = message_of(error)[:MAX_FAILURE]
     return failure_cause(name, message, f"{name}: {message}"[:MAX_FAILURE])

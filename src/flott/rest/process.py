@@ -1,4 +1,4 @@
-"""What the JobManager's own process can tell of itself. Reads the process, decides nothing."""
+"""Facts and metrics of the JobManager's own process. Reads the process, decides nothing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from flott.rest.shapes.cluster.threads import ThreadDump, ThreadFacts, thread_du
 
 
 def process_facts() -> ProcessFacts:
-    """What it runs on."""
+    """Return the platform of the process."""
     python = f"Python {platform.python_version()} ({platform.python_implementation()})"
     return ProcessFacts(python, platform.machine(), sys.orig_argv[1:], [path for path in sys.path if path])
 
 
 def process_metrics() -> Mapping[str, int | float]:
-    """Its memory, time and threads. The names are Flott's; Flink has none for Python."""
+    """Return memory, CPU time and threads of the process. The names are Flott's; Flink has none for Python."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     collected = gc.get_stats()
     return {
@@ -35,13 +35,13 @@ def process_metrics() -> Mapping[str, int | float]:
 
 
 def own_threads() -> ThreadDump:
-    """Where its threads stand at this moment."""
+    """Return the current stack of each thread."""
     threads = [ThreadFacts(one.ident, one.name, one.daemon) for one in threading.enumerate() if one.ident is not None]
     return thread_dump(threads, sys._current_frames())
 
 
 def _resident_bytes(peak: int) -> int:
-    """Linux tells what is resident now; elsewhere the most there ever was stands for it."""
+    """Return the resident memory. Linux reports the current value; elsewhere the peak is used."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -50,5 +50,5 @@ def _resident_bytes(peak: int) -> int:
 
 
 def _in_bytes(peak: int) -> int:
-    """The kernel counts it in KiB, but for macOS."""
+    """Return the peak in bytes. The kernel reports KiB, macOS bytes."""
     return peak if sys.platform == "darwin" else peak * 1024

@@ -1,4 +1,4 @@
-"""Why a request is refused, and with which status. Raised by handlers, made into Flink's error shape by the frame."""
+"""Refused requests and their HTTP status. Handlers raise them, the application converts them to Flink's error form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flott.errors import (
     UnreachableError,
 )
 
-#: The status of what Flott raises elsewhere; all other errors are the server's own (500).
+#: The status of errors that are raised outside of ``rest``. All other errors are internal (500).
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (JobNotFoundError, 404),
     (JobEndedError, 409),
@@ -33,7 +33,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 class Refusal(Exception):
-    """A request that cannot be answered as it is. ``messages`` are for the client; nothing else of it is sent."""
+    """A request that is refused. ``messages`` are sent to the client, nothing else is."""
 
     def __init__(self, status: int, *messages: str):
         super().__init__(*messages)
@@ -42,10 +42,10 @@ class Refusal(Exception):
 
 
 def refusal_of(error: BaseException) -> Refusal | None:
-    """The refusal an exception amounts to; None if it is a fault of the server."""
+    """Return the refusal that corresponds to an exception, or None if it is an internal error."""
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, HTTPException):  # of starlette's own readers of requests
+    if isinstance(error, HTTPException):  # raised by starlette's own request parsers
         return Refusal(error.status_code, str(error.detail))
     for kind, status in _STATUS:
         if isinstance(error, kind):
@@ -54,5 +54,5 @@ def refusal_of(error: BaseException) -> Refusal | None:
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says, in words: never empty, never a trace."""
+    """Return the message of an error. It is never empty and contains no stack trace."""
     return str(error).strip() or type(error).__name__

@@ -1,8 +1,8 @@
-"""Who may ask what: tokens, foreign web pages, and where a JobManager may listen.
+"""Access control: access tokens, requests of foreign web pages, and the addresses a JobManager may listen on.
 
-A JobManager runs what it is given, so whoever may send it orders may do all its user may. Three doors are watched: the
-network (a token or client certificates beyond loopback), the user's browser (pages of others must not order anything),
-and names (a foreign name that was made to point at loopback is not one of ours).
+A JobManager runs what it receives, so a client that may send orders can do everything its user can do. Three paths are
+protected: the network (an access token or client certificates outside of loopback), the user's browser (pages of
+another origin must not send orders), and host names (a foreign name that resolves to loopback is refused).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from flott.runtime.jobmanager.token import token_of
 
 @dataclass(frozen=True)
 class Access:
-    """The rules of one JobManager."""
+    """The access rules of one JobManager."""
 
     token: str | None
-    #: Names under which requests may come in; None: any.
+    #: The host names under which requests are admitted; None: any.
     hosts: frozenset[str] | None
 
     @staticmethod
     def of(configuration: Configuration) -> Access:
-        """As configured."""
+        """Return the configured rules."""
         token = token_of(configuration)
         proven = token is not None or _shows_certificates(configuration)
         bound = configuration.get(options.REST_BIND_ADDRESS)
@@ -40,7 +40,7 @@ class Access:
         return Access(token, frozenset({bound.lower(), configuration.get(options.REST_ADDRESS).lower()}))
 
     def admit(self, headers: Headers) -> None:
-        """Refuse a request that does not come from where, or with what, it should."""
+        """Refuse a request with a foreign host name or without the access token."""
         host = _host(headers.get("host", ""))
         if self.hosts is not None and host and host not in self.hosts and not is_loopback(host):
             raise Refusal(403, f"This JobManager answers requests for localhost, found {host!r} as the Host.")
@@ -51,7 +51,10 @@ class Access:
             raise Refusal(401, "The request needs the cluster's token: Authorization: Bearer … (flott.rest.token).")
 
     def admit_order(self, headers: Headers) -> None:
-        """Refuse an order that a page of another origin made a browser send. One that knows the token is welcome."""
+        """Refuse an order that a page of another origin made a browser send.
+
+        A request with the access token is admitted.
+        """
         if self.token is not None:
             return
         site = headers.get("sec-fetch-site")
@@ -65,9 +68,9 @@ class Access:
 
 
 def check_exposure(configuration: Configuration) -> None:
-    """Refuse to listen where others could send orders unasked."""
+    """Refuse to listen on an address where other machines could send orders without authentication."""
     bound = configuration.get(options.REST_BIND_ADDRESS)
-    token = token_of(configuration)  # one that cannot be read is an error at once, wherever it listens
+    token = token_of(configuration)  # a token that cannot be read is an error, regardless of the address
     if is_loopback(bound) or token is not None or _shows_certificates(configuration):
         return
     if not configuration.get(options.REST_ALLOW_UNAUTHENTICATED):
@@ -79,7 +82,7 @@ def check_exposure(configuration: Configuration) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is this machine's own, seen from itself."""
+    """Return whether a name or an address refers to this machine."""
     if host.lower() == "localhost":
         return True
     try:
@@ -93,7 +96,7 @@ def _shows_certificates(configuration: Configuration) -> bool:
 
 
 def _host(header: str) -> str:
-    """Without the port."""
+    """Return the host without the port."""
     if header.startswith("["):
         return header.partition("]")[0].strip("[").lower()
     return header.partition(":")[0].lower()

@@ -1,4 +1,4 @@
-"""A failure as a Java-serialized ``SerializedThrowable``: the only form of it that Flink's own clients read. Pure.
+"""A failure as a Java-serialized ``SerializedThrowable``, the only form that Flink's own clients read. Pure.
 
     magic · object(class SerializedThrowable > Exception > Throwable > null) · the fields of Throwable · the fields of
     SerializedThrowable
@@ -36,12 +36,12 @@ _SERIALIZED_THROWABLE_FIELDS = (
 
 
 def failure_cause(name: str, message: str, trace: str) -> FailureCause:
-    """The failure of a class, its message and its trace, as Flink's clients read it."""
+    """Return a failure with class, message and trace as Flink's clients read it."""
     return {"class": name, "stack-trace": trace, "serialized-throwable": serialized_throwable(name, message, trace)}
 
 
 def serialized_throwable(name: str, message: str, trace: str) -> str:
-    """The failure of a class, its message and its trace, in base64."""
+    """Return a failure with class, message and trace, serialized and base64-encoded."""
     classes = (
         _class("org.apache.flink.util.SerializedThrowable", 7284183123441947635, _SERIALIZED_THROWABLE_FIELDS)
         + _class("java.lang.Exception", -3387516993124229948, ())
@@ -77,7 +77,7 @@ def _short(text: str) -> bytes:
 
 
 def modified_utf8(text: str) -> bytes:
-    """Java's form: NUL takes two bytes, and what lies beyond the basic plane is written as two surrogates."""
+    """Encode a text as Java does: NUL takes two bytes, characters beyond the basic plane are two surrogates."""
     if text.isascii() and "\0" not in text:
         return text.encode()
     units = (

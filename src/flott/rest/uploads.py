@@ -1,4 +1,4 @@
-"""Multipart forms that come in: read from the stream into temporary files, never as a whole into memory."""
+"""Multipart forms: they are streamed into temporary files and never held in memory as a whole."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from flott.rest.refusal import Refusal
 from flott.runtime.storage import is_full
 
 MAX_PARTS = 1000
-#: Of a part that is no file.
+#: The maximum size of a part that is not a file.
 MAX_FIELD = 8 * 1024 * 1024
 
 
 @asynccontextmanager
 async def form_of(request: Request) -> AsyncIterator[FormData]:
-    """The parts of the request; their files are gone afterwards."""
+    """Yield the parts of the request. Their temporary files are deleted afterwards."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refusal(400, "The request has the form of a file upload: send it as multipart/form-data.")
     try:
@@ -31,14 +31,14 @@ async def form_of(request: Request) -> AsyncIterator[FormData]:
             yield form
     except MultiPartException as error:
         raise Refusal(400, f"The multipart form cannot be read: {error.message}") from error
-    except (KeyError, UnicodeDecodeError) as error:  # no boundary; headers of a part that are no text
+    except (KeyError, UnicodeDecodeError) as error:  # no boundary; headers of a part that are not text
         raise Refusal(400, f"The multipart form cannot be read: {type(error).__name__}: {error}.") from error
-    except OSError as error:  # of files that are too large to be kept in memory meanwhile
+    except OSError as error:  # of files that are too large for memory
         raise _no_room(error, tempfile.gettempdir()) from error
 
 
 async def bytes_of(form: FormData, name: str) -> bytes:
-    """A part as a whole, whether it was sent as a file or as a field; 400 without it."""
+    """Return the content of a part that was sent as a file or as a field. Raise 400 if it is missing."""
     part = form.get(name)
     if part is None:
         raise Refusal(400, f"The form has no part {name!r}; it has {_names(form)}.")
@@ -46,7 +46,7 @@ async def bytes_of(form: FormData, name: str) -> bytes:
 
 
 async def file_of(form: FormData, name: str) -> UploadFile:
-    """A part that is a file with a name; 400 without it."""
+    """Return a part that is a file with a name. Raise 400 if it is missing."""
     part = form.get(name)
     if not isinstance(part, UploadFile) or not part.filename:
         raise Refusal(400, f"The form has no file in a part {name!r}; it has {_names(form)}.")
@@ -54,7 +54,7 @@ async def file_of(form: FormData, name: str) -> UploadFile:
 
 
 async def store(part: UploadFile, target: Path) -> None:
-    """Write a part to a file, off the event loop."""
+    """Write a part to a file, outside of the event loop."""
 
     def copy() -> None:
         part.file.seek(0)
@@ -68,7 +68,7 @@ async def store(part: UploadFile, target: Path) -> None:
 
 
 def _no_room(error: OSError, folder: str) -> Exception:
-    """What to tell a client if there is no room for what it sends; other errors are what they are."""
+    """Return a refusal if the disk is full. Other errors are raised unchanged."""
     if not is_full(error):
         return error
     return Refusal(

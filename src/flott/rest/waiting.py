@@ -1,4 +1,4 @@
-"""Waiting for an order's future on the event loop, without holding it up."""
+"""Wait for the future of an order without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def carried_out(order: Callable[[], Future[T]], timeout_s: float = 60.0) -> T:
-    """What an order results in. It goes on if nobody waits for it any more."""
+    """Return the result of an order. The order continues if the wait ends early."""
     try:
         return await outcome_of(await asyncio.to_thread(order), timeout_s)
     except TimeoutError:
@@ -21,14 +21,15 @@ async def carried_out(order: Callable[[], Future[T]], timeout_s: float = 60.0) -
 
 
 async def outcome_of(future: Future[T], timeout_s: float) -> T:
-    """What a future comes to; raises ``TimeoutError`` if that takes too long, and leaves it to itself."""
+    """Return the result of a future. Raise ``TimeoutError`` after the timeout; the future continues."""
     waited = asyncio.wrap_future(future)
     try:
         return await asyncio.wait_for(asyncio.shield(waited), timeout_s)
     except TimeoutError:
-        waited.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # seen, so not logged as lost
+        # retrieves the exception, so that asyncio does not log it
+        waited.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         raise
     except asyncio.CancelledError:
-        if future.cancelled():  # not who waits was cancelled, but what was waited for: nobody is left to do it
+        if future.cancelled():  # the order was cancelled, not the request that waits for it
             raise Refusal(503, "The JobManager is ending: the order was not carried out.") from None
         raise
