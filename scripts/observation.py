@@ -30,8 +30,8 @@ from flott.datastream.window import TimeWindow
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.jobmaster.time_report import explain
-from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.state import StateSnapshot
 from flott.testing import Cancel, EndOfEpoch, ManualClock, ScriptedSource, in_process, live
@@ -274,7 +274,7 @@ def observe_files(script: Sequence[Any]) -> SeenFiles:
         assert len(_sequence_of(savepoint)) == 1
         return SeenFiles(
             {epoch: _sums_of(snapshot) for epoch, snapshot in taken.items()},
-            {epoch: tuple(_file(snapshot, file) for file in _sequence_of(snapshot)) for epoch, snapshot in taken.items()},
+            {epoch: tuple(_file(taken[epoch], file) for file in _sequence_of(taken[epoch])) for epoch in taken},
             _sums_of(savepoint),
         )
 

@@ -1,1 +1,1 @@
-"""One module per subject, each with a table ``ENDPOINTS``. ``flott.rest.app`` collects them all."""
+"""The endpoints: one module per subject, each with a table ``ENDPOINTS``. ``flott.rest.app`` collects the tables."""

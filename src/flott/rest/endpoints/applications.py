@@ -1,4 +1,4 @@
-"""Applications: each job is one."""
+"""Endpoints of applications. Each job is an application."""
 
 from __future__ import annotations
 

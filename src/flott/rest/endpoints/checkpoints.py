@@ -1,4 +1,4 @@
-"""The checkpoints of a job."""
+"""Endpoints of a job's checkpoints."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ ENDPOINTS = (
         "How a job takes checkpoints",
         tag=_TAG,
     ),
-    Endpoint("GET", _ONE, detail, CheckpointItem, "A checkpoint by its vertices", tag=_TAG),
+    Endpoint("GET", _ONE, detail, CheckpointItem, "A checkpoint, by vertex", tag=_TAG),
     Endpoint(
         "GET",
         f"{_ONE}/subtasks/:vertexid",
         detail_of_vertex,
         TaskCheckpointDetail,
-        "A vertex's part in a checkpoint, by its subtasks",
+        "A vertex's part of a checkpoint, by subtask",
         tag=_TAG,
     ),
 )

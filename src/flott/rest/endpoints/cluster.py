@@ -1,4 +1,4 @@
-"""The cluster as a whole."""
+"""Endpoints of the cluster as a whole."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def overview(call: RestCall) -> ClusterOverview:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/config", config, DashboardConfiguration, "How the dashboard behaves", tag="cluster"),
+    Endpoint("GET", "/config", config, DashboardConfiguration, "The configuration of the dashboard", tag="cluster"),
     Endpoint("GET", "/overview", overview, ClusterOverview, "The cluster in numbers", tag="cluster"),
 )

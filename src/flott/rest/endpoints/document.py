@@ -1,4 +1,4 @@
-"""The API's own description, and the page a browser begins with."""
+"""The OpenAPI document of the API, and the start page for browsers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PAGE = f"""<!doctype html>
 
 
 def page(call: RestCall) -> Response:
-    """For people who open the address in a browser."""
+    """Return the start page for browsers."""
     return HTMLResponse(PAGE)
 
 
 def openapi(call: RestCall) -> dict[str, Any]:
-    """As OpenAPI 3.1."""
+    """Return the API description as OpenAPI 3.1."""
     return _document()
 
 
 @cache
 def _document() -> dict[str, Any]:
-    # Made from all tables, this one included: they are complete only once it has been imported.
+    # The document is generated from all tables, including this one, so it can only be built when all are imported.
     from flott.rest.app import all_endpoints
     from flott.rest.openapi import document
 

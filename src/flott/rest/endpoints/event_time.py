@@ -1,4 +1,4 @@
-"""Who holds event time back in a job. Flott's own: Flink has no such answer."""
+"""The endpoint that explains what holds event time back in a job. It is Flott's own; Flink has no such endpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlaceMessage(TypedDict):
 
 
 class WatermarkMessage(TypedDict):
-    """Event time all over a job; ``text`` is the same for people."""
+    """The watermarks of a job. ``text`` is the same in readable form."""
 
     job_name: str
     at: int
@@ -42,12 +42,12 @@ class WatermarkMessage(TypedDict):
 
 
 async def watermark(call: RestCall) -> WatermarkMessage:
-    """Who holds event time back."""
+    """Return what holds event time back."""
     return watermark_message(await carried_out(lambda: call.gateway.explain_watermark(call.job_id)))
 
 
 def watermark_message(report: WatermarkReport) -> WatermarkMessage:
-    """A report as JSON."""
+    """Return a watermark report as JSON."""
     return {
         "job_name": report.job_name,
         "at": report.at_ms,

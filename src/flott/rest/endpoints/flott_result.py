@@ -1,6 +1,7 @@
-"""What Flott's own clients ask for beside Flink's questions: how a job ended, with values, and results on their way.
+"""Endpoints for Flott's own clients: the result of a job with values, and the records of driver sinks.
 
-Values are pickles in base64, made in the job's process and read in the program's; the JobManager looks into none.
+Values are base64-encoded pickles. The job's process writes them and the program reads them; the JobManager does not
+unpickle them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class PickledReport(TypedDict):
 
 
 def result(call: RestCall) -> FlottResult:
-    """How the job ended."""
+    """Return the result of the job."""
     job = call.job()
     ended = call.gateway.result(call.job_id)
     if ended is None:
@@ -64,7 +65,7 @@ def result(call: RestCall) -> FlottResult:
 
 
 async def results(call: RestCall) -> Response:
-    """Records that a sink of the job has for the program."""
+    """Return records that a sink of the job has for the program."""
     call.job()
     name = call.path["sinkname"]
     if not re.fullmatch(r"[0-9]{1,6}", name):
@@ -75,7 +76,7 @@ async def results(call: RestCall) -> Response:
 
 
 async def watermark_report(call: RestCall) -> PickledReport:
-    """Who holds event time back, as the value that explain_watermark() gives."""
+    """Return what holds event time back, as the value of explain_watermark()."""
     call.job()
     report = await carried_out(lambda: call.gateway.explain_watermark(call.job_id))
     return {"report": _base64(pickle.dumps(report, protocol=5))}
@@ -86,13 +87,13 @@ def _base64(data: bytes) -> str:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/jobs/:jobid/flott/result", result, FlottResult, "How a job ended, for programs", _TAG),
+    Endpoint("GET", "/jobs/:jobid/flott/result", result, FlottResult, "The result of a job, for programs", _TAG),
     Endpoint(
         "GET",
         "/jobs/:jobid/flott/results/:sinkname",
         results,
         bytes,
-        "Records that a job has for the program that submitted it; asking again behind them deletes them",
+        "Records that a job has for its program; a request for later records deletes the earlier ones",
         _TAG,
         query=(Query("after", int, 0, "the number of the last piece that has arrived", minimum=0),),
         media_type="application/octet-stream",
@@ -102,7 +103,7 @@ ENDPOINTS = (
         "/jobs/:jobid/flott/watermark-report",
         watermark_report,
         PickledReport,
-        "Who holds event time back, for programs",
+        "What holds event time back, for programs",
         _TAG,
     ),
 )

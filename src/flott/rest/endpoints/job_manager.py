@@ -1,4 +1,4 @@
-"""The JobManager itself."""
+"""Endpoints of the JobManager itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENDPOINTS = (
         "/jobmanager/config",
         configuration,
         list[ConfigurationEntry],
-        "What the JobManager was started with, secrets hidden",
+        "The configuration of the JobManager, without secrets",
         tag=_TAG,
     ),
     Endpoint(
@@ -48,7 +48,7 @@ ENDPOINTS = (
         "/jobmanager/environment",
         surroundings,
         JobManagerEnvironment,
-        "What the JobManager runs on",
+        "The platform of the JobManager",
         tag=_TAG,
     ),
     Endpoint(

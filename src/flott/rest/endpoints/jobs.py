@@ -1,4 +1,4 @@
-"""The jobs a JobManager knows."""
+"""Endpoints of the jobs of a JobManager."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def surroundings(call: RestCall) -> JobManagerEnvironment:
 
 ENDPOINTS = (
     Endpoint("GET", "/jobs", ids, JobIdsWithStatus, "The ids of all jobs, and their status", tag=_TAG),
-    Endpoint("GET", "/jobs/overview", overview, JobsOverview, "All jobs, a line each", tag=_TAG),
+    Endpoint("GET", "/jobs/overview", overview, JobsOverview, "An overview of all jobs", tag=_TAG),
     Endpoint(
         "GET",
         "/jobs/metrics",
@@ -111,9 +111,9 @@ ENDPOINTS = (
     ),
     Endpoint("GET", "/jobs/:jobid", detail, JobDetail, "A job with its vertices and plan", tag=_TAG),
     Endpoint("GET", "/jobs/:jobid/status", status, JobStatusReply, "The status of a job", tag=_TAG),
-    Endpoint("GET", "/jobs/:jobid/execution-result", result, ExecutionResult, "How a job ended", tag=_TAG),
+    Endpoint("GET", "/jobs/:jobid/execution-result", result, ExecutionResult, "The result of a job", tag=_TAG),
     Endpoint("GET", "/jobs/:jobid/plan", plan, JobPlanReply, "The graph of a job", tag=_TAG),
-    Endpoint("GET", "/jobs/:jobid/config", configuration, JobConfiguration, "How a job executes", tag=_TAG),
+    Endpoint("GET", "/jobs/:jobid/config", configuration, JobConfiguration, "The settings of a job", tag=_TAG),
     Endpoint(
         "GET", "/jobs/:jobid/exceptions", exceptions, JobExceptions, "Why a job failed", tag=_TAG, query=(_EXCEPTIONS,)
     ),
@@ -124,7 +124,7 @@ ENDPOINTS = (
         JobAccumulators,
         "The accumulators of a job",
         tag=_TAG,
-        query=(Query("includeSerializedValue", bool, False, "taken for Flink's sake: Java's form is not to be had"),),
+        query=(Query("includeSerializedValue", bool, False, "accepted without effect; there is no Java form"),),
     ),
     Endpoint(
         "GET",
@@ -149,7 +149,7 @@ ENDPOINTS = (
         "/jobs/:jobid/jobmanager/environment",
         surroundings,
         JobManagerEnvironment,
-        "What the JobManager runs on",
+        "The platform of the JobManager",
         tag=_TAG,
     ),
 )

@@ -1,7 +1,7 @@
-"""Logs: those of the JobManager, of task managers as far as jobs told them, and of jobs.
+"""Endpoints of logs: of the JobManager, of task managers, and of jobs.
 
-What a task manager says reaches the JobManager with the reports of its tasks, so its log is put together from those of
-the jobs; what was printed is part of it. Names of files are checked by ``flott.runtime.logs``: none leads elsewhere.
+The log lines of a task manager reach the JobManager with the reports of its tasks, so its log is assembled from the
+logs of the jobs. It includes printed output. ``flott.runtime.logs`` checks file names, so that none leaves its folder.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from flott.runtime.logs.log_files import (
     read_task_manager_log,
 )
 
-#: Where a reader of a job's log goes on: sent with the lines, given back as ``offset``.
+#: The position at which a reader of a job's log continues: sent with the lines, returned as ``offset``.
 CURSOR_HEADER = "X-Flott-Log-Cursor"
 TASK_MANAGER_LOG = "taskmanager.log"
 JOB_MANAGER_LOG = "jobmanager.log"
 JOB_MANAGER_OUTPUT = "jobmanager.out"
-#: Lines that are put together for a task manager.
+#: The maximum number of lines that are assembled for a task manager.
 TASK_MANAGER_LINES = 10_000
 MAX_TAIL = 100_000
 
@@ -53,22 +53,22 @@ class LogList(TypedDict):
 
 
 async def job_manager_logs(call: RestCall) -> LogList:
-    """The files."""
+    """List the log files of the JobManager."""
     return await _listed(call.gateway.log_folder)
 
 
 async def job_manager_file(call: RestCall) -> Response:
-    """One of them."""
+    """Return one log file of the JobManager."""
     return await _whole(call.gateway.log_folder, call.path["logname"])
 
 
 async def job_manager_log(call: RestCall) -> Response:
-    """The main one."""
+    """Return the main log of the JobManager."""
     return await _whole(call.gateway.log_folder, JOB_MANAGER_LOG)
 
 
 async def job_manager_output(call: RestCall) -> Response:
-    """What it printed."""
+    """Return the output of the JobManager."""
     return await _whole(call.gateway.log_folder, JOB_MANAGER_OUTPUT)
 
 
@@ -76,14 +76,14 @@ async def job_manager_output(call: RestCall) -> Response:
 
 
 async def task_manager_logs(call: RestCall) -> LogList:
-    """One, which is put together when it is asked for."""
+    """List the logs of a task manager: one, which is assembled on request."""
     manager = call.task_manager()
     size = len((await _of_task_manager(call)).body)
     return {"logs": [{"name": TASK_MANAGER_LOG, "size": size, "mtime": manager.heartbeat_ms}]}
 
 
 async def task_manager_file(call: RestCall) -> Response:
-    """By name."""
+    """Return the log of a task manager by its name."""
     call.task_manager()
     if call.path["logname"] != TASK_MANAGER_LOG:
         raise Refusal(404, "File not found.")
@@ -91,7 +91,7 @@ async def task_manager_file(call: RestCall) -> Response:
 
 
 async def task_manager_log(call: RestCall) -> Response:
-    """What it said."""
+    """Return the log of a task manager."""
     return await _of_task_manager(call)
 
 
@@ -105,12 +105,12 @@ async def _of_task_manager(call: RestCall) -> Response:
 
 
 async def job_logs(call: RestCall) -> LogList:
-    """The files of a job."""
+    """List the log files of a job."""
     return await _listed(job_folder(call.gateway.log_folder, call.job().job_id))
 
 
 async def job_log(call: RestCall) -> Response:
-    """Lines of a job's log: all, the last ones, or those since a reader was here."""
+    """Return lines of a job's log: all, the last ones, or those after a position."""
     job = call.job()
     folder = job_folder(call.gateway.log_folder, job.job_id)
     name = call.path.get("logname", JOB_LOG)
@@ -120,7 +120,7 @@ async def job_log(call: RestCall) -> Response:
     cursor = _cursor(query["offset"])
     files = await asyncio.to_thread(list_logs, folder)
     if name == JOB_LOG and not any(file.name.startswith(JOB_LOG) for file in files):
-        # The job is known before its process writes the first line: its log is empty until then, not missing.
+        # The job is known before its process writes the first line. Until then its log is empty, not missing.
         return _text("", {CURSOR_HEADER: str(cursor or LogCursor())})
     if query["tail"] is None and query["offset"] is None:
         return await _whole(folder, name, wanted)
@@ -129,7 +129,7 @@ async def job_log(call: RestCall) -> Response:
 
 
 def _name_of(job: JobView, operator: str | None) -> str | None:
-    """Logs name operators; people may know them by uid or id, too."""
+    """Return the name of an operator, which logs contain, for its name, uid or id."""
     operators = [one for vertex in job.vertices for one in vertex.operators]
     return next((one.name for one in operators if operator and operator in (one.uid, one.id)), operator)
 
@@ -154,7 +154,7 @@ async def _listed(folder: Path) -> LogList:
 
 
 async def _whole(folder: Path, name: str, wanted: LogFilter | None = None) -> Response:
-    """A log from its beginning to where it ends now, block by block."""
+    """Yield a log from its beginning to its current end, block by block."""
     first = await _read(folder, name, wanted=wanted)
     size = next((file.size for file in await asyncio.to_thread(list_logs, folder) if file.name == name), 0)
 
@@ -176,7 +176,7 @@ async def _read(folder: Path, name: str, **how: Any) -> LogLines:
     try:
         return await asyncio.to_thread(read_log, folder, name, **how)
     except ClusterError as error:
-        # The dashboard shows every message but this one in a window of its own.
+        # The dashboard shows every error message except this one in a separate window.
         raise Refusal(404, "File not found.") from error
 
 
@@ -186,12 +186,12 @@ def _text(text: str, headers: dict[str, str] | None = None) -> Response:
 
 _JOB_QUERY = (
     Query("tail", int, None, "only the last lines", minimum=0, maximum=MAX_TAIL),
-    Query("offset", str, None, f"where to go on: a position, or what the header {CURSOR_HEADER} said"),
+    Query("offset", str, None, f"where to continue: a position, or the value of the header {CURSOR_HEADER}"),
     Query(
         "level", str, None, "this level and those above it", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
     ),
-    Query("operator", str, None, "only what this operator said, by name, uid or id"),
-    Query("subtask", int, None, "only what this subtask said", minimum=0),
+    Query("operator", str, None, "only lines of this operator, by name, uid or id"),
+    Query("subtask", int, None, "only lines of this subtask", minimum=0),
 )
 
 
@@ -203,11 +203,11 @@ ENDPOINTS = (
     _get("/jobmanager/logs", job_manager_logs, LogList, "The log files of the JobManager"),
     _get("/jobmanager/logs/:logname", job_manager_file, str, "A log file of the JobManager"),
     _get("/jobmanager/log", job_manager_log, str, "The log of the JobManager"),
-    _get("/jobmanager/stdout", job_manager_output, str, "What the JobManager printed"),
+    _get("/jobmanager/stdout", job_manager_output, str, "The output of the JobManager"),
     _get("/taskmanagers/:taskmanagerid/logs", task_manager_logs, LogList, "The logs of a task manager"),
     _get("/taskmanagers/:taskmanagerid/logs/:logname", task_manager_file, str, "A log of a task manager"),
-    _get("/taskmanagers/:taskmanagerid/log", task_manager_log, str, "What a task manager said for all jobs"),
-    _get("/taskmanagers/:taskmanagerid/stdout", task_manager_log, str, "The same: what was printed is part of its log"),
+    _get("/taskmanagers/:taskmanagerid/log", task_manager_log, str, "The log of a task manager, for all jobs"),
+    _get("/taskmanagers/:taskmanagerid/stdout", task_manager_log, str, "The same: printed output is part of the log"),
     _get("/jobs/:jobid/logs", job_logs, LogList, "The log files of a job"),
     _get("/jobs/:jobid/logs/:logname", job_log, str, "A log of a job, as text", _JOB_QUERY),
     _get("/jobs/:jobid/log", job_log, str, "The log of a job, as text", _JOB_QUERY),

@@ -1,4 +1,4 @@
-"""Programs that are uploaded and run: what Flink calls jars, under its paths. Off if web.submit.enable is false."""
+"""Endpoints of uploaded programs, which Flink calls jars. They are off if web.submit.enable is false."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flott.runtime.jobmanager.programs import ProgramRun, ProgramStore, RunReque
 
 T = TypeVar("T")
 
-#: Seconds a program has to submit a job, or to show its plan.
+#: The time that a program has to submit a job or to show its plan, in seconds.
 RUN_TIMEOUT = 600.0
 PLAN_TIMEOUT = 120.0
 
@@ -56,7 +56,7 @@ class RunResponse(TypedDict):
 
 
 class DeleteResponse(TypedDict):
-    """Empty."""
+    """An empty response."""
 
 
 class PlanResponse(TypedDict):
@@ -67,7 +67,7 @@ Parallelism = Annotated[int, Field(ge=1, le=32768)] | Annotated[str, Field(patte
 
 
 class RunBody(TypedDict):
-    """How to run a program. What is null or absent is taken from the query."""
+    """The parameters of a program run. A parameter that is null or absent is taken from the query."""
 
     entryClass: NotRequired[str | None]
     programArgs: NotRequired[str | None]
@@ -83,7 +83,7 @@ class RunBody(TypedDict):
 
 
 async def listed(call: RestCall) -> ProgramList:
-    """What was uploaded."""
+    """List the uploaded programs."""
 
     def files(programs: ProgramStore) -> list[ProgramFile]:
         return [
@@ -101,7 +101,7 @@ async def listed(call: RestCall) -> ProgramList:
 
 
 async def upload(call: RestCall) -> UploadResponse:
-    """Keep a program."""
+    """Store a program."""
     _check_enabled(call)
     async with form_of(call.request) as form:
         part = await file_of(form, "jarfile")
@@ -116,7 +116,7 @@ async def upload(call: RestCall) -> UploadResponse:
 
 
 async def delete(call: RestCall) -> Mapping[str, Any]:
-    """Forget a program."""
+    """Delete a program."""
     _check_enabled(call)
     await asyncio.to_thread(call.programs.delete, call.path["jarid"])
     return {}
@@ -131,7 +131,7 @@ async def run(call: RestCall) -> RunResponse:
 
 
 async def plan(call: RestCall) -> PlanResponse:
-    """What a program would run."""
+    """Return the plan of a program."""
     _check_enabled(call)
     started = await asyncio.to_thread(call.programs.plan, call.path["jarid"], run_request(call.query, call.body or {}))
     plans = await _told(call, started, started.plan, PLAN_TIMEOUT)
@@ -139,16 +139,16 @@ async def plan(call: RestCall) -> PlanResponse:
 
 
 async def _told(call: RestCall, run: ProgramRun, future: Future[T], timeout_s: float) -> T:
-    """What a program comes to; one that takes too long is ended."""
+    """Return the outcome of a program run. End a run that takes too long."""
     try:
         return await outcome_of(future, timeout_s)
     except TimeoutError:
         call.programs.end(run)
-        raise Refusal(500, f"{run.program.name} came to nothing within {timeout_s:g} s; it was ended.") from None
+        raise Refusal(500, f"{run.program.name} submitted no job within {timeout_s:g} s; it was ended.") from None
 
 
 def run_request(query: Mapping[str, Any], body: Mapping[str, Any]) -> RunRequest:
-    """From both places where Flink's clients put it; the body goes first."""
+    """Merge the parameters of the body and of the query. The body has priority."""
 
     def chosen(in_body: str, in_query: str) -> Any:
         found = body.get(in_body)
@@ -185,13 +185,13 @@ _RUN_QUERY = (
     Query("program-args", str, None, "arguments, as in a shell"),
     Query("programArg", list, (), "arguments, separated by commas"),
     Query("parallelism", int, None, "the default parallelism", minimum=1, maximum=32768),
-    Query("savepointPath", str, None, "the savepoint to begin with"),
-    Query("allowNonRestoredState", bool, None, "whether state of operators that are gone is left behind"),
+    Query("savepointPath", str, None, "the savepoint to start from"),
+    Query("allowNonRestoredState", bool, None, "whether state without an operator is dropped"),
     Query("claimMode", str, None, "who owns the savepoint", choices=("NO_CLAIM", "CLAIM", "LEGACY")),
 )
 
 ENDPOINTS = (
-    Endpoint("GET", "/jars", listed, ProgramList, "The programs that were uploaded", "programs"),
+    Endpoint("GET", "/jars", listed, ProgramList, "The uploaded programs", "programs"),
     Endpoint(
         "POST",
         "/jars/upload",
@@ -207,7 +207,7 @@ ENDPOINTS = (
         "/jars/:jarid/run",
         run,
         RunResponse,
-        "Run a program; answered with its first job",
+        "Run a program; the response has its first job",
         "programs",
         query=_RUN_QUERY,
         body=RunBody,

@@ -1,4 +1,4 @@
-"""All metrics for Prometheus, behind the same door as everything else. (A port of its own: ``metrics.reporters``.)"""
+"""The endpoint of all metrics for Prometheus. (``metrics.reporters`` serves them on a separate port.)"""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from starlette.responses import Response
 from flott.reporters.exposition import Exposition, accepted_format
 from flott.rest.endpoint import Endpoint, RestCall
 
-#: Keeps names and labels of the jobs it was last asked about, whoever's they are.
+#: Caches names and labels of the jobs of the last requests.
 _EXPOSITION = Exposition()
 
 
 async def metrics(call: RestCall) -> Response:
-    """What a scrape finds. Not made in the event loop: with many jobs it takes a while."""
+    """Return the metrics in the requested format. A thread formats them, because many jobs take a while."""
     form = accepted_format(", ".join(call.request.headers.getlist("accept")))
     text = await asyncio.to_thread(_EXPOSITION.scrape, call.gateway, form)
     return Response(text, headers={"Content-Type": form.value, "Vary": "Accept"})

@@ -1,4 +1,4 @@
-"""Handing a job over, as Flott's own client does it: a description, the pickled graph, and files."""
+"""The endpoint that Flott's own client uses to submit a job: a description, the pickled graph, and files."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from flott.rest.uploads import bytes_of, form_of, store
 from flott.rest.waiting import carried_out
 from flott.runtime.jobmanager.submission import JobSubmission
 
-#: Carried by what a program that was started through REST submits: which run it is.
+#: The run of an uploaded program that a submission belongs to.
 RUN_HEADER = "x-flott-program-run"
 
 
 class JobSubmitResponse(TypedDict):
-    """Flink's, and the id by itself."""
+    """Flink's response, and the id as a separate field."""
 
     jobUrl: str
     jobid: str
 
 
 async def submit(call: RestCall) -> JobSubmitResponse:
-    """Keep a job and start it."""
+    """Store a job and start it."""
     async with form_of(call.request) as form:
         if "request" in form and "submission" not in form:
             raise Refusal(
@@ -51,13 +51,13 @@ async def submit(call: RestCall) -> JobSubmitResponse:
 
 
 def _without_token(submission: JobSubmission) -> JobSubmission:
-    """What a client used to get in is not kept with the job, where others may read it."""
+    """Return the configuration without the client's access token, which must not be stored with the job."""
     kept = {key: value for key, value in submission.configuration.items() if key != options.REST_TOKEN.key}
     return replace(submission, configuration=kept)
 
 
 def _files(form: FormData, submission: JobSubmission) -> Mapping[str, UploadFile]:
-    """The files by name: exactly those the description names, so no other name ever becomes one on disk."""
+    """Return the files by name. Only names in the description are accepted, so no other name is created on disk."""
     expected = {file.name for file in submission.files}
     sent: dict[str, UploadFile] = {}
     for part in form.getlist("file"):
@@ -81,7 +81,7 @@ ENDPOINTS = (
         form=(
             Part("submission", "the description of the job, in JSON", binary=False),
             Part("graph", "the pickled graph"),
-            Part("file", "a file of the job, by the name the description has for it", required=False, repeated=True),
+            Part("file", "a file of the job, by its name in the description", required=False, repeated=True),
         ),
         status=202,
     ),

@@ -1,4 +1,4 @@
-"""Spark's executors, which Flink's tools know as task managers."""
+"""Endpoints of Spark's executors, which Flink's tools know as task managers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def metrics_of_all(call: RestCall) -> list[AggregatedMetric]:
 
 
 def threads(call: RestCall) -> ThreadDump:
-    """Executors are asked for metrics only: of their threads nothing is known."""
+    """Return no threads. Spark reports only metrics of executors."""
     call.task_manager()
     return NO_THREADS
 

@@ -1,4 +1,4 @@
-"""The vertices of a job, and their subtasks."""
+"""Endpoints of the vertices of a job and their subtasks."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def accumulators_of_attempt(call: RestCall) -> AttemptAccumulators:
 
 
 def _subtask(call: RestCall) -> tuple[VertexView, SubtaskView]:
-    """The subtask of the path. Of its attempts the present one is known, and no other."""
+    """Return the subtask of the path. Only its current attempt is known."""
     vertex = call.vertex()
     index, attempt = call.path["subtaskindex"], call.path.get("attempt")
     found = next((one for one in all_subtasks(vertex) if one.index == index), None)
     if found is None:
         raise Refusal(404, f"Vertex {vertex.id} has no subtask {index}.")
     if attempt is not None and attempt != found.attempt:
-        raise Refusal(404, f"Subtask {index} is in attempt {found.attempt}; of attempt {attempt} nothing is known.")
+        raise Refusal(404, f"Subtask {index} is in attempt {found.attempt}; attempt {attempt} is not known.")
     return vertex, found
 
 
@@ -124,10 +124,10 @@ def _get(path: str, handler: Callable[[RestCall], Any], reply: Any, summary: str
 
 ENDPOINTS = (
     _get(_VERTEX, detail, VertexDetail, "A vertex with its subtasks"),
-    _get(f"{_VERTEX}/subtasktimes", times, SubtasksTimes, "When subtasks went from state to state"),
+    _get(f"{_VERTEX}/subtasktimes", times, SubtasksTimes, "The times of all state changes of subtasks"),
     _get(f"{_VERTEX}/taskmanagers", task_managers, TaskManagersOfVertex, "The subtasks by task manager"),
     _get(f"{_VERTEX}/backpressure", pressure, BackPressure, "How busy the subtasks are"),
-    _get(f"{_VERTEX}/watermarks", event_time, list[MetricValue], "How far event time has come"),
+    _get(f"{_VERTEX}/watermarks", event_time, list[MetricValue], "The watermarks of subtasks"),
     _get(f"{_VERTEX}/metrics", metrics, list[MetricValue], "Metrics of a vertex", metric_queries.NAMES),
     _get(
         f"{_VERTEX}/subtasks/metrics",
@@ -149,7 +149,7 @@ ENDPOINTS = (
         f"{_VERTEX}/flamegraph",
         flame_graph,
         FlameGraph,
-        "A flame graph: never to be had",
+        "A flame graph; never available",
         Query("type", str, "full", "which threads", choices=("full", "on_cpu", "off_cpu", "FULL", "ON_CPU", "OFF_CPU")),
         Query("subtaskindex", int, None, "of one subtask", minimum=0),
     ),

@@ -1,4 +1,4 @@
-"""How a job takes its checkpoints. Pure."""
+"""The checkpoint settings of a job. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flott.common.configuration import Configuration
 from flott.rest.shapes.job.job_configuration import settings_of
 from flott.runtime.jobmanager.views.job_view import JobView
 
-#: What Flink shows as "not periodic".
+#: The value that Flink displays as "not periodic".
 NEVER_AGAIN = 0x7FFF_FFFF_FFFF_FFFF
 
 
@@ -42,7 +42,7 @@ _BACKENDS = {"hashmap": "HashMapStateBackend", "rocksdb": "EmbeddedRocksDBStateB
 
 
 def checkpoint_configuration(job: JobView) -> CheckpointConfiguration:
-    """The options that apply to the job. Every epoch is a checkpoint, so there is one at a time, exactly once."""
+    """Return the options of the job. Every epoch is a checkpoint, so checkpoints are sequential and exactly once."""
     settings = settings_of(job)
     retention = settings.get(options.CHECKPOINT_RETENTION)
     return {

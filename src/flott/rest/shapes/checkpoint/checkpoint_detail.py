@@ -1,4 +1,4 @@
-"""One checkpoint, vertex by vertex and subtask by subtask. Pure."""
+"""One checkpoint by vertex and by subtask. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TaskCheckpointDetail(TaskCheckpoint):
     subtasks: list[SubtaskCheckpoint]
 
 
-#: Barriers never wait here: an epoch is over when all its records are.
+#: There is no barrier alignment: an epoch ends after all its records.
 _NO_ALIGNMENT: CheckpointAlignment = {"buffered": 0, "processed": 0, "persisted": 0, "duration": 0}
 _NO_ALIGNMENTS: CheckpointAlignmentSummary = {
     "buffered": ALWAYS_ZERO,
@@ -74,7 +74,7 @@ _NO_ALIGNMENTS: CheckpointAlignmentSummary = {
 
 
 def find_checkpoint(job: JobView, ident: int) -> CheckpointView | None:
-    """The checkpoint with this number, if it is remembered. A savepoint of it has the same, but no tasks to tell of."""
+    """Return the checkpoint with this number, if it is in the history. A savepoint with the same number is skipped."""
     view = job.checkpoints
     known = [*view.history, view.latest_completed, view.latest_savepoint, view.latest_failed]
     found = [one for one in known if one is not None and one.id == ident]
@@ -82,7 +82,7 @@ def find_checkpoint(job: JobView, ident: int) -> CheckpointView | None:
 
 
 def checkpoint_detail(job: JobView, checkpoint: CheckpointView) -> CheckpointItem:
-    """A checkpoint with the part of every vertex."""
+    """Return a checkpoint with the part of every vertex."""
     item = checkpoint_item(checkpoint, subtask_count(job))
     tasks: dict[str, list[CheckpointTask]] = {}
     for task in checkpoint.tasks:
@@ -94,7 +94,7 @@ def checkpoint_detail(job: JobView, checkpoint: CheckpointView) -> CheckpointIte
 
 
 def task_checkpoint_detail(checkpoint: CheckpointView, vertex: VertexView) -> TaskCheckpointDetail:
-    """The part of one vertex, with its subtasks."""
+    """Return the part of one vertex, with its subtasks."""
     tasks = sorted((task for task in checkpoint.tasks if task.vertex == vertex.id), key=lambda task: task.subtask)
     part = task_checkpoint(checkpoint, tasks, vertex.parallelism)
     durations = quantiles([task.duration_ms for task in tasks])

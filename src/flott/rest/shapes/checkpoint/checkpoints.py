@@ -1,4 +1,4 @@
-"""The checkpoints of a job: counts, spreads, and the last ones. A checkpoint is an epoch. Pure."""
+"""The checkpoints of a job: counts, statistics, and the last ones. A checkpoint is an epoch. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CheckpointSummary(TypedDict):
 
 
 class CheckpointNumbers(TypedDict):
-    """What is told of a checkpoint as a whole as well as of a vertex's part in it."""
+    """The numbers of a checkpoint as a whole, or of a vertex's part of it."""
 
     id: int
     status: CheckpointStatus
@@ -90,7 +90,7 @@ class Checkpoints(TypedDict):
 
 
 def checkpoints(job: JobView) -> Checkpoints:
-    """All that is known of a job's checkpoints, but not task by task."""
+    """Return the checkpoint history of a job, without tasks."""
     view = job.checkpoints
     width = subtask_count(job)
 
@@ -125,12 +125,12 @@ def checkpoints(job: JobView) -> Checkpoints:
 
 
 def subtask_count(job: JobView) -> int:
-    """How many subtasks take part in a checkpoint."""
+    """Return the number of subtasks that take part in a checkpoint."""
     return sum(vertex.parallelism for vertex in job.vertices)
 
 
 def checkpoint_item(checkpoint: CheckpointView, width: int) -> CheckpointItem:
-    """One checkpoint in a list; ``width`` is how many subtasks the job has."""
+    """Return one checkpoint of a list. ``width`` is the number of the job's subtasks."""
     subtasks = max(width, len(checkpoint.tasks))
     item: CheckpointItem = {
         "className": cast(CheckpointClass, checkpoint.status.lower()),
@@ -164,7 +164,7 @@ def checkpoint_item(checkpoint: CheckpointView, width: int) -> CheckpointItem:
 
 
 def task_checkpoint(checkpoint: CheckpointView, tasks: list[CheckpointTask], parallelism: int) -> TaskCheckpoint:
-    """The part of one vertex, whose subtasks these are."""
+    """Return the part of one vertex, given its subtasks."""
     return {
         "id": checkpoint.id,
         "status": cast(CheckpointStatus, checkpoint.status),

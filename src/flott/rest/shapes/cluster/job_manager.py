@@ -1,4 +1,4 @@
-"""The process of the JobManager: what it runs on. Pure."""
+"""The platform of the JobManager's process. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 @dataclass(frozen=True)
 class ProcessFacts:
-    """What a process can tell of itself."""
+    """Facts about a process."""
 
     python: str
     machine: str
@@ -35,7 +35,7 @@ class Profilings(TypedDict):
 
 
 def environment(facts: ProcessFacts) -> JobManagerEnvironment:
-    """Python stands where Flink has its Java machine, the search path where it has the class path."""
+    """Return the environment. Python takes the place of Flink's JVM, the search path that of the class path."""
     return {
         "jvm": {"version": facts.python, "arch": facts.machine, "options": list(facts.arguments)},
         "classpath": list(facts.search_path),
@@ -43,5 +43,5 @@ def environment(facts: ProcessFacts) -> JobManagerEnvironment:
 
 
 def no_profilings() -> Profilings:
-    """That nothing has been profiled."""
+    """Return an empty list of profiles."""
     return {"profilingList": []}

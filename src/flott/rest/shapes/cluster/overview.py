@@ -1,4 +1,4 @@
-"""The cluster in a few numbers, and what the dashboard asks before anything else. Pure."""
+"""The overview of the cluster, and the configuration that the dashboard requests first. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.runtime.jobmanager.views.job_view import JobView, TaskManagerView
 
-#: The Flink whose REST API this is: what clients go by. Flott's own version stands where Flink names its commit.
+#: The version of Flink whose REST API this is, which clients check. Flott's own version takes the place of Flink's
+#: commit.
 FLINK_VERSION = "2.3.0"
 REVISION = f"flott-{__version__}"
 
@@ -51,7 +52,7 @@ ClusterOverview = TypedDict(
 def dashboard_configuration(
     configuration: Configuration, timezone_name: str, timezone_offset_ms: int
 ) -> DashboardConfiguration:
-    """How the dashboard shall behave."""
+    """Return the configuration of the dashboard."""
     return {
         "refresh-interval": configuration.get(options.WEB_REFRESH_INTERVAL),
         "timezone-name": timezone_name,
@@ -69,7 +70,7 @@ def dashboard_configuration(
 
 
 def cluster_overview(jobs: Sequence[JobView], task_managers: Sequence[TaskManagerView]) -> ClusterOverview:
-    """How many of everything there are. Jobs that have not ended count as running, whatever they wait for."""
+    """Return the numbers of jobs and slots. Every job that has not ended counts as running."""
     statuses = [job.status for job in jobs]
     ended = {status: statuses.count(status) for status in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)}
     return {

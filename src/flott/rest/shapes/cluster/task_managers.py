@@ -1,4 +1,4 @@
-"""Spark's executors in the words of Flink's task managers. Pure."""
+"""Spark's executors in the form of Flink's task managers. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Hardware(TypedDict):
 
 
 class MemoryConfiguration(TypedDict):
-    """In bytes; null: Spark has no such part."""
+    """Memory is in bytes. None: Spark has no such part."""
 
     frameworkHeap: int | None
     taskHeap: int | None
@@ -53,7 +53,7 @@ class TaskManagerLine(TypedDict):
     path: str
     dataPort: int
     jmxPort: int
-    timeSinceLastHeartbeat: int  #: in spite of its name the time of it
+    timeSinceLastHeartbeat: int  #: contrary to its name, the timestamp of the last heartbeat
     slotsNumber: int
     freeSlots: int
     assignedTasks: int
@@ -110,12 +110,12 @@ class TaskManagerDetail(TaskManagerLine):
 
 
 def task_managers_reply(task_managers: Sequence[TaskManagerView]) -> TaskManagers:
-    """All of them, a line each."""
+    """Return all task managers."""
     return {"taskmanagers": [task_manager_line(one) for one in task_managers]}
 
 
 def task_manager_line(one: TaskManagerView) -> TaskManagerLine:
-    """One task manager in a list."""
+    """Return one task manager of a list."""
     return {
         "id": one.id,
         "path": f"spark://{one.host}:{one.port}/{one.id}",
@@ -149,7 +149,7 @@ def task_manager_line(one: TaskManagerView) -> TaskManagerLine:
 
 
 def task_manager_detail(one: TaskManagerView, jobs: Sequence[JobView]) -> TaskManagerDetail:
-    """One task manager, with the slots that these jobs have in it."""
+    """Return one task manager with the slots that these jobs use."""
     return {
         **task_manager_line(one),
         "allocatedSlots": _allocated(one, jobs),
@@ -161,7 +161,7 @@ def task_manager_detail(one: TaskManagerView, jobs: Sequence[JobView]) -> TaskMa
 
 
 def _resources(one: TaskManagerView, slots: int) -> ResourceProfile:
-    """The part of it that so many slots are."""
+    """Return the resources of a number of slots."""
     share = slots / one.slots if one.slots else 0.0
     return {
         "cpuCores": one.cores * share,
@@ -174,7 +174,7 @@ def _resources(one: TaskManagerView, slots: int) -> ResourceProfile:
 
 
 def _allocated(one: TaskManagerView, jobs: Sequence[JobView]) -> list[AllocatedSlot]:
-    """A slot holds one subtask of every vertex of a job: those with the same number."""
+    """Return the used slots. A slot holds the subtasks with the same number, one of every vertex of a job."""
     tasks: dict[tuple[str, int], int] = {}
     for job in jobs:
         if job.status.is_terminal_state():

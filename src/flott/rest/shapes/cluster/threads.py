@@ -1,4 +1,4 @@
-"""The threads of a process, and where each of them stands. Pure."""
+"""The threads of a process with their stacks. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 @dataclass(frozen=True)
 class ThreadFacts:
-    """A thread by its number, and what is known of it."""
+    """A thread."""
 
     ident: int
     name: str
@@ -32,7 +32,7 @@ NO_THREADS: ThreadDump = {"threadInfos": []}
 
 
 def thread_dump(threads: Sequence[ThreadFacts], frames: Mapping[int, FrameType]) -> ThreadDump:
-    """One entry for each frame; threads that were not started by Python have no name but their number."""
+    """Return one entry per thread. Threads that Python did not start have only a number."""
     known = {thread.ident: thread for thread in threads}
     facts = [known.get(ident) or ThreadFacts(ident, f"thread-{ident}") for ident in frames]
     return {

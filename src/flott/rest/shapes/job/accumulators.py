@@ -1,4 +1,4 @@
-"""Accumulators. They are collected for the job as a whole, so those of a vertex or subtask are never any. Pure."""
+"""Accumulators. They are collected for the whole job, so vertices and subtasks have none. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AttemptAccumulators = TypedDict(
 
 
 def job_accumulators(job: JobView) -> JobAccumulators:
-    """Those of the job. Flink's list of the job's own accumulators is always empty."""
+    """Return the accumulators of the job. Flink's list of the job's own accumulators is always empty."""
     return {
         "job-accumulators": [],
         "user-task-accumulators": _lines(job.accumulators),
@@ -54,12 +54,12 @@ def job_accumulators(job: JobView) -> JobAccumulators:
 
 
 def vertex_accumulators(vertex: VertexView) -> VertexAccumulators:
-    """The form of a vertex that has none."""
+    """Return the empty response of a vertex."""
     return {"id": vertex.id, "user-accumulators": []}
 
 
 def accumulators_of_subtasks(vertex: VertexView, ports: Ports) -> AccumulatorsOfSubtasks:
-    """The form of subtasks that have none."""
+    """Return the empty response of all subtasks."""
     return {
         "id": vertex.id,
         "parallelism": vertex.parallelism,
@@ -77,7 +77,7 @@ def accumulators_of_subtasks(vertex: VertexView, ports: Ports) -> AccumulatorsOf
 
 
 def attempt_accumulators(vertex: VertexView, subtask: SubtaskView) -> AttemptAccumulators:
-    """The form of a subtask that has none. An attempt has no id of its own here; its vertex's stands for it."""
+    """Return the empty response of an attempt. Attempts have no id, so the vertex's id is used."""
     return {"subtask": subtask.index, "attempt": subtask.attempt, "id": vertex.id, "user-accumulators": []}
 
 

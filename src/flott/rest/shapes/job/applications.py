@@ -1,6 +1,6 @@
-"""Applications. Each job is one of its own here, under the job's id and name. Pure.
+"""Applications. Each job is an application with the job's id and name. Pure.
 
-Flink 2.3 does the same for a job that was submitted without an application; the dashboard's first page lists
+Flink 2.3 does the same for a job that was submitted without an application. The dashboard's first page lists
 applications, not jobs.
 """
 
@@ -80,7 +80,7 @@ _STATES: dict[JobStatus, ApplicationState] = {
     JobStatus.FINISHED: "FINISHED",
 }
 
-#: The moment a job reaches this, its application reaches that.
+#: The state of an application for each status of its job.
 _REACHED_WITH: tuple[tuple[ApplicationState, JobStatus], ...] = (
     ("CREATED", JobStatus.INITIALIZING),
     ("RUNNING", JobStatus.RUNNING),
@@ -93,7 +93,7 @@ _REACHED_WITH: tuple[tuple[ApplicationState, JobStatus], ...] = (
 
 
 def applications_overview(jobs: Sequence[JobView], now_ms: int) -> ApplicationsOverview:
-    """All applications, a line each."""
+    """Return all applications."""
     return {
         "applications": [
             {
@@ -111,7 +111,7 @@ def applications_overview(jobs: Sequence[JobView], now_ms: int) -> ApplicationsO
 
 
 def application_detail(job: JobView, now_ms: int) -> ApplicationDetail:
-    """The application of a job."""
+    """Return the application of a job."""
     times = {state: reached(job.timestamps.get(status)) for state, status in _REACHED_WITH}
     return {
         "id": job.job_id,
@@ -126,12 +126,12 @@ def application_detail(job: JobView, now_ms: int) -> ApplicationDetail:
 
 
 def application_exceptions(job: JobView, limit: int) -> ApplicationExceptions:
-    """Why an application failed, the newest first."""
+    """Return the failures of an application, the newest first."""
     return {"exceptionHistory": {"entries": [_entry(job, failure) for failure in job.failures[:limit]]}}
 
 
 def application_state(status: JobStatus) -> ApplicationState:
-    """What a job's status means for its application."""
+    """Return the state of an application for the status of its job."""
     return _STATES[status]
 
 

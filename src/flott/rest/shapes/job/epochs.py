@@ -1,4 +1,4 @@
-"""The last epochs of a job, for people who watch it. Flott's own. Pure."""
+"""The last epochs of a job. Flott's own. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class JobEpochs(TypedDict):
 
 
 def job_epochs(job: JobView) -> JobEpochs:
-    """The oldest first. Phases are in milliseconds."""
+    """Return the last epochs, the oldest first. Phases are in milliseconds."""
     return {"epochs": [_line(epoch) for epoch in job.epochs]}
 
 

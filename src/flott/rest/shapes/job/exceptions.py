@@ -1,4 +1,4 @@
-"""Why a job failed. Pure."""
+"""The failures of a job. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JobExceptions(TypedDict):
 
 
 def job_exceptions(job: JobView, limit: int) -> JobExceptions:
-    """The last failures, the newest first. One without a task is the whole job's."""
+    """Return the last failures, the newest first. A failure without a task concerns the whole job."""
     return {
         "exceptionHistory": {
             "entries": [_entry(failure) for failure in job.failures[:limit]],

@@ -1,4 +1,4 @@
-"""How a job ended, for the client that waits for it. Pure."""
+"""The result of a job, for the client that waits for it. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ class QueueStatus(TypedDict):
     id: Literal["IN_PROGRESS", "COMPLETED"]
 
 
-#: ``accumulator-results`` is for values that Java serialized, so it stays empty; programs ask for Flott's own form of
-#: it. Nothing may be added here: Flink's client reads this object field by field, and stumbles over what it does not
-#: know.
+#: ``accumulator-results`` is for values that Java serialized, so it stays empty; programs request Flott's own form. No
+#: field may be added here, because Flink's client rejects unknown fields of this object.
 JobResult = TypedDict(
     "JobResult",
     {
@@ -52,7 +51,7 @@ _APPLICATION_STATUS: dict[JobStatus, ApplicationStatus] = {
 
 
 def execution_result(job: JobView, result: JobResultView | None) -> ExecutionResult:
-    """The result of a job; while there is none, that it is in progress."""
+    """Return the result of a job, or that it is in progress."""
     if result is None:
         return {"status": {"id": "IN_PROGRESS"}}
     ended: JobResult = {

@@ -1,4 +1,4 @@
-"""What a job was started with. Pure."""
+"""The configuration of a job. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConfigurationEntry(TypedDict):
 
 
 def job_configuration(job: JobView) -> JobConfiguration:
-    """The settings Flink shows of a job, and the parameters its functions can read."""
+    """Return the settings that Flink shows of a job, and the parameters that its functions can read."""
     return {
         "jid": job.job_id,
         "name": job.name,
@@ -43,10 +43,10 @@ def job_configuration(job: JobView) -> JobConfiguration:
 
 
 def configuration_entries(values: Mapping[str, str]) -> list[ConfigurationEntry]:
-    """All keys and values, secrets hidden."""
+    """Return all keys and values, without secrets."""
     return [{"key": key, "value": value} for key, value in shown(values).items()]
 
 
 def settings_of(job: JobView) -> Configuration:
-    """The job's configuration, to ask for options."""
+    """Return the job's configuration for reading options."""
     return Configuration.from_dict(job.configuration)

@@ -1,4 +1,4 @@
-"""One job as a whole: its times, vertices and plan. Pure."""
+"""One job: its times, vertices and plan. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flott.runtime.jobmanager.views.job_view import ChainedOperatorView, JobView
 
 
 class JobTimestamps(TypedDict):
-    """When each status was reached; 0: never."""
+    """The time of each status; 0: not reached."""
 
     INITIALIZING: int
     CREATED: int
@@ -101,7 +101,7 @@ _JOB_STATUSES = tuple(status.name for status in JobStatus)
 
 
 def job_detail(job: JobView, now_ms: int) -> JobDetail:
-    """Everything the job's page shows."""
+    """Return everything that the job's page shows."""
     detail: JobDetail = {
         "jid": job.job_id,
         "application-id": job.job_id,
@@ -132,7 +132,7 @@ def job_detail(job: JobView, now_ms: int) -> JobDetail:
 
 
 def job_timestamps(job: JobView) -> JobTimestamps:
-    """When the job reached each status last."""
+    """Return the last time the job reached each status."""
     times = {status.name: time_ms for status, time_ms in job.timestamps.items()}
     return cast(JobTimestamps, {name: reached(times.get(name)) for name in _JOB_STATUSES})
 

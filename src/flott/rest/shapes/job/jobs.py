@@ -1,4 +1,4 @@
-"""All jobs, a line each. Pure."""
+"""The overview of all jobs. Pure."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ class JobsOverview(TypedDict):
 
 
 def job_ids(jobs: Sequence[JobView]) -> JobIdsWithStatus:
-    """The ids, and where each job stands."""
+    """Return the ids and statuses of all jobs."""
     return {"jobs": [{"id": job.job_id, "status": job_state(job.status)} for job in jobs]}
 
 
 def job_status(job: JobView) -> JobStatusReply:
-    """Where a job stands."""
+    """Return the status of a job."""
     return {"status": job_state(job.status)}
 
 
 def jobs_overview(jobs: Sequence[JobView], now_ms: int) -> JobsOverview:
-    """All jobs in the order they are given."""
+    """Return all jobs in the given order."""
     return {"jobs": [job_line(job, now_ms) for job in jobs]}
 
 
 def job_line(job: JobView, now_ms: int) -> JobLine:
-    """One job in an overview."""
+    """Return one job of an overview."""
     line: JobLine = {
         "jid": job.job_id,
         "name": job.name,
@@ -93,10 +93,10 @@ def job_line(job: JobView, now_ms: int) -> JobLine:
 
 
 def job_type(job: JobView) -> JobType:
-    """Flink's name for the execution mode."""
+    """Return Flink's name of the execution mode."""
     return "BATCH" if job.batch else "STREAMING"
 
 
 def scheduler_type(job: JobView) -> SchedulerType:
-    """Whether the job changes its parallelism by itself. Flink's clients know no other names."""
+    """Return whether the job changes its parallelism itself. Flink's clients know no other names."""
     return "Adaptive" if job.scheduler == "Adaptive" else "Default"

@@ -1,4 +1,4 @@
-"""Bodies and replies of what changes a job, under Flink's names. Data."""
+"""Bodies and responses of orders, under Flink's names. Data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FormatType = Literal["CANONICAL", "NATIVE"]
 
 
 class EmptyResponse(TypedDict):
-    """An answer that says no more than that the request was taken."""
+    """The response to an accepted request."""
 
 
 TriggerResponse = TypedDict("TriggerResponse", {"request-id": str})
@@ -40,7 +40,7 @@ class StopRequest(TypedDict):
 
 
 class CheckpointRequest(TypedDict):
-    """Every checkpoint of Flott is complete in itself, so the types are one and the same."""
+    """A request for a checkpoint. Every checkpoint of Flott is self-contained, so the types are equivalent."""
 
     checkpointType: NotRequired[Literal["CONFIGURED", "FULL", "INCREMENTAL"] | None]
     triggerId: NotRequired[TriggerId | None]
@@ -61,7 +61,7 @@ PlainOutcome = TypedDict("PlainOutcome", {"failure-cause": NotRequired[FailureCa
 
 
 class CheckpointOutcome(TypedDict):
-    """Flink spells the failure of a checkpoint unlike that of everything else."""
+    """The outcome of a checkpoint. Flink spells its failure field differently from that of other operations."""
 
     checkpointId: NotRequired[int]
     failureCause: NotRequired[FailureCause]

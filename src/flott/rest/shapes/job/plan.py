@@ -1,4 +1,4 @@
-"""The graph of a job as the dashboard draws it. Pure."""
+"""The graph of a job for the dashboard. Pure."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class JobPlanReply(TypedDict):
 
 
 def job_plan_reply(job: JobView) -> JobPlanReply:
-    """The plan alone."""
+    """Return only the plan."""
     return {"plan": job_plan(job)}
 
 
 def job_plan(job: JobView) -> JobPlan:
-    """One node for each vertex, under the same id."""
+    """Return one node for each vertex, with the same id."""
     exchange = "blocking" if job.batch else "pipelined_bounded"
     return {
         "jid": job.job_id,
@@ -57,7 +57,7 @@ def job_plan(job: JobView) -> JobPlan:
 
 
 def description(operators: Sequence[ChainedOperatorView]) -> str:
-    """A chain as HTML, one operator below the other, as Flink draws it."""
+    """Return a chain as HTML, with one operator per line, as Flink draws it."""
     lines = []
     for depth, operator in enumerate(operators):
         branch = f"{'   ' * (depth - 1)}+- " if depth else ""

@@ -1,4 +1,4 @@
-"""Configuration as it may be shown: values that are secrets are hidden. Pure."""
+"""Hides secrets in configuration values. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 HIDDEN = "******"
 
-#: A key that contains one of these holds a secret. Flink's list, and "credential".
+#: A key that contains one of these words holds a secret. This is Flink's list, and "credential".
 _SECRET_WORDS = (
     "password",
     "secret",
@@ -28,25 +28,25 @@ _SECRET_WORDS = (
 )
 
 
-#: Secrets inside a value: ``…password=x`` in an address or a map, and what stands between the name and the host.
+#: Secrets inside a value: ``…password=x`` in an address or a map, and the password in a URL.
 _WORD = "|".join(map(re.escape, _SECRET_WORDS))
 _INSIDE = re.compile(rf"((?:{_WORD})[\w.-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)", re.IGNORECASE)
 _LOGIN = re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)")
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of this key must not be shown."""
+    """Return whether the value of this key must be hidden."""
     lowered = key.lower()
     return any(word in lowered for word in _SECRET_WORDS)
 
 
 def shown_value(key: str, value: str) -> str:
-    """A value as it may be shown."""
+    """Return a value with secrets hidden."""
     if is_secret(key):
         return HIDDEN
     return _LOGIN.sub(rf"\g<1>{HIDDEN}", _INSIDE.sub(rf"\g<1>{HIDDEN}", value))
 
 
 def shown(values: Mapping[str, str]) -> dict[str, str]:
-    """All values, in the order of their keys, the secret ones hidden."""
+    """Return all values in the order of their keys, with secrets hidden."""
     return {key: shown_value(key, values[key]) for key in sorted(values)}

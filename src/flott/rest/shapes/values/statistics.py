@@ -1,4 +1,4 @@
-"""Several numbers in a few: the two forms Flink's API has for that. Pure."""
+"""Statistics of several numbers, in the two forms of Flink's API. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flott.runtime.jobmanager.views.job_view import Spread
 
 
 class Aggregate(TypedDict):
-    """Of one number over the subtasks of a vertex, in whole numbers."""
+    """The statistics of one number over the subtasks of a vertex, as integers."""
 
     min: int
     max: int
@@ -25,7 +25,7 @@ class Aggregate(TypedDict):
 
 
 class Quantiles(TypedDict):
-    """Of one number over checkpoints."""
+    """The statistics of one number over checkpoints."""
 
     min: int
     max: int
@@ -51,7 +51,7 @@ ALWAYS_ZERO: Quantiles = {"min": 0, "max": 0, "avg": 0, "p50": 0.0, "p90": 0.0, 
 
 
 def aggregate(values: Iterable[float]) -> Aggregate:
-    """What is no number does not count."""
+    """Return the statistics of the finite values."""
     ordered = sorted(value for value in values if math.isfinite(value))
     if not ordered:
         return {"min": 0, "max": 0, "avg": 0, "sum": 0, "median": 0, "p25": 0, "p75": 0, "p95": 0}
@@ -69,7 +69,7 @@ def aggregate(values: Iterable[float]) -> Aggregate:
 
 
 def quantiles(values: Sequence[float]) -> Quantiles:
-    """Of all these values."""
+    """Return the quantiles of the finite values."""
     ordered = sorted(value for value in values if math.isfinite(value))
     if not ordered:
         return NO_QUANTILES
@@ -86,7 +86,7 @@ def quantiles(values: Sequence[float]) -> Quantiles:
 
 
 def quantiles_of(spread: Spread) -> Quantiles:
-    """Of a spread that was counted where the values were."""
+    """Return the quantiles of a spread that was computed where the values were collected."""
     if not spread.count:
         return NO_QUANTILES
     return {
@@ -102,7 +102,7 @@ def quantiles_of(spread: Spread) -> Quantiles:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which this share lies, estimated as Flink does: between neighbours, with n + 1 intervals."""
+    """Return a percentile as Flink estimates it: interpolated between neighbours, with n + 1 intervals."""
     place = share * (len(ordered) + 1)
     if place < 1:
         return float(ordered[0])

@@ -1,4 +1,4 @@
-"""How busy the subtasks of a vertex are, and whether something behind them holds them up. Pure."""
+"""How busy the subtasks of a vertex are, and whether they are backpressured. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BackPressure = TypedDict(
 
 
 def back_pressure(vertex: VertexView, now_ms: int) -> BackPressure:
-    """Of a vertex that runs; of another nothing is known, which Flink calls deprecated."""
+    """Return the shares of a running vertex. For other vertices nothing is known, which Flink calls deprecated."""
     if vertex.state is not TaskState.RUNNING:
         return {"status": "deprecated"}
     subtasks = [_of_subtask(subtask) for subtask in all_subtasks(vertex)]
@@ -52,14 +52,14 @@ def back_pressure(vertex: VertexView, now_ms: int) -> BackPressure:
 
 
 def shares(subtask: SubtaskView) -> tuple[float, float, float]:
-    """The shares of its time that a subtask was at work, idle, and held up by others; together they are 1."""
+    """Return the busy, idle and backpressured shares of a subtask's time. Their sum is 1."""
     busy = min(1.0, max(0.0, finite(subtask.busy_ratio)))
     idle = min(1.0 - busy, max(0.0, finite(subtask.idle_ratio)))
     return busy, idle, max(0.0, 1.0 - busy - idle)
 
 
 def level_of(ratio: float) -> Level:
-    """Flink's name for a share of time."""
+    """Return Flink's name for a share of time."""
     return "ok" if ratio <= 0.1 else "low" if ratio <= 0.5 else "high"
 
 

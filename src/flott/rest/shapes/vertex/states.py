@@ -1,4 +1,4 @@
-"""States of jobs and tasks under the names of Flink's API, and how many tasks are in which. Pure."""
+"""States of jobs and tasks under the names of Flink's API, and counts of tasks by state. Pure."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class ByTaskState(TypedDict):
 
 
 class TasksByState(ByTaskState):
-    """How many there are in each state of a task."""
+    """The number of tasks in each state."""
 
 
 class TaskTotals(TypedDict):
-    """The same as the overview of jobs has it: in lower case, and with their sum."""
+    """The same for the overview of jobs: in lower case, and with their sum."""
 
     total: int
     created: int
@@ -77,17 +77,17 @@ _LOWER_CASE = tuple((state.value.lower(), state) for state in TaskState)
 
 
 def job_state(status: JobStatus) -> JobState:
-    """The name of a job's status."""
+    """Return the name of a job's status."""
     return cast(JobState, status.name)
 
 
 def task_state(state: TaskState) -> TaskStateName:
-    """The name of the state of a task or vertex."""
+    """Return the name of the state of a task or vertex."""
     return state.value
 
 
 def all_subtasks(vertex: VertexView) -> Sequence[SubtaskView]:
-    """As many subtasks as the vertex's parallelism says, in order: those no task has taken up yet are CREATED."""
+    """Return all subtasks of the vertex in order. Those without a task yet are CREATED."""
     if len(vertex.subtasks) >= vertex.parallelism:
         return vertex.subtasks
     known = {subtask.index: subtask for subtask in vertex.subtasks}
@@ -96,12 +96,12 @@ def all_subtasks(vertex: VertexView) -> Sequence[SubtaskView]:
 
 
 def tasks_by_state(states: Sequence[TaskState]) -> TasksByState:
-    """How many of these there are, by state."""
+    """Count subtasks by state."""
     return cast(TasksByState, {name: states.count(state) for name, state in _TASK_STATES})
 
 
 def task_totals(vertices: Sequence[VertexView]) -> TaskTotals:
-    """How many subtasks a job has, by state."""
+    """Count the subtasks of a job by state."""
     states = list(_states(vertices))
     counts = {name: states.count(state) for name, state in _LOWER_CASE}
     return cast(TaskTotals, {"total": len(states), **counts})

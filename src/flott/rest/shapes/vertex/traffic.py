@@ -1,4 +1,4 @@
-"""What a subtask or vertex has read and written, and how long it was at work: Flink's IO metrics. Pure."""
+"""What a subtask or vertex has read and written, and how long it was busy: Flink's IO metrics. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NONE = Traffic()
 
 
 def io_metrics(traffic: Traffic) -> IoMetrics:
-    """Totals as Flink shows them. They come with every epoch, so they are always complete."""
+    """Return the totals as Flink shows them. They are reported with every epoch, so they are always complete."""
     return {
         "read-bytes": traffic.bytes_in,
         "read-bytes-complete": True,
@@ -47,7 +47,7 @@ def io_metrics(traffic: Traffic) -> IoMetrics:
 
 
 def total_traffic(subtasks: Iterable[SubtaskView], former: Traffic = _NONE) -> Traffic:
-    """Of these subtasks together, and of those that went before them."""
+    """Return the totals of these subtasks, including those of former subtasks."""
     records_in, records_out = former.records_in, former.records_out
     bytes_in, bytes_out = former.bytes_in, former.bytes_out
     busy_ms, idle_ms = former.busy_ms, former.idle_ms

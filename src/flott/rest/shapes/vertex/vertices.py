@@ -1,4 +1,4 @@
-"""A vertex of a job and its subtasks: states, times, traffic, and where they run. Pure."""
+"""A vertex of a job and its subtasks: states, times, traffic, and task managers. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from flott.rest.shapes.vertex.states import (
 from flott.rest.shapes.vertex.traffic import IoMetrics, io_metrics, total_traffic
 from flott.runtime.jobmanager.views.job_view import NEVER, SubtaskView, TaskManagerView, TaskState, VertexView
 
-#: What Flink says of a task that has no place yet.
+#: Flink's text for a task that is not assigned to a task manager.
 UNASSIGNED = "(unassigned)"
 
 #: The port of each task manager, by its id.
 Ports = Mapping[str, int]
 
-#: What an end timestamp below zero means to the dashboard.
+#: The end timestamp that tells the dashboard that flame graphs are disabled.
 DISABLED = -2
 
 SubtaskDetail = TypedDict(
@@ -65,7 +65,7 @@ class VertexDetail(TypedDict):
 
 
 class TaskTimestamps(ByTaskState):
-    """When each state was reached; 0: never."""
+    """The time of each state; 0: not reached."""
 
 
 class SubtaskTimes(TypedDict):
@@ -107,7 +107,7 @@ class TaskManagersOfVertex(TypedDict):
     taskmanagers: list[TaskManagerOfVertex]
 
 
-#: In the order a subtask goes through them; in the others it has ended, or is about to.
+#: The order in which a subtask passes the states. In the other states it has ended or is about to end.
 _PHASES = (
     TaskState.CREATED,
     TaskState.SCHEDULED,
@@ -115,13 +115,13 @@ _PHASES = (
     TaskState.INITIALIZING,
     TaskState.RUNNING,
 )
-#: The state of several tasks together: of the first that one of them is in, else what all of them are in.
+#: The combined state of several tasks: the first of these that one task is in, else the state of all tasks.
 _ANY_OF = (TaskState.FAILED, TaskState.CANCELING, TaskState.CANCELED, TaskState.INITIALIZING, TaskState.RUNNING)
 _LEAST_OF = (TaskState.CREATED, TaskState.RECONCILING, TaskState.SCHEDULED, TaskState.DEPLOYING, TaskState.FINISHED)
 
 
 def vertex_detail(vertex: VertexView, ports: Ports, now_ms: int) -> VertexDetail:
-    """A vertex with all its subtasks."""
+    """Return a vertex with all its subtasks."""
     subtasks = all_subtasks(vertex)
     return {
         "id": vertex.id,
@@ -135,7 +135,7 @@ def vertex_detail(vertex: VertexView, ports: Ports, now_ms: int) -> VertexDetail
 
 
 def subtask_detail(subtask: SubtaskView, ports: Ports, now_ms: int) -> SubtaskDetail:
-    """One subtask. ``start_time`` is what the dashboard of 2.3 reads, ``start-time`` what all else does."""
+    """Return one subtask. The dashboard of 2.3 reads ``start_time``, all other clients ``start-time``."""
     return {
         "subtask": subtask.index,
         "status": task_state(subtask.state),
@@ -156,7 +156,7 @@ def subtask_detail(subtask: SubtaskView, ports: Ports, now_ms: int) -> SubtaskDe
 
 
 def subtasks_times(vertex: VertexView, ports: Ports, now_ms: int) -> SubtasksTimes:
-    """When each subtask went from state to state: the timeline."""
+    """Return the times of all state changes of each subtask."""
     return {
         "id": vertex.id,
         "name": vertex.name,
@@ -175,7 +175,7 @@ def subtasks_times(vertex: VertexView, ports: Ports, now_ms: int) -> SubtasksTim
 
 
 def task_managers_of_vertex(vertex: VertexView, ports: Ports, now_ms: int) -> TaskManagersOfVertex:
-    """The subtasks of a vertex by the task manager they run on."""
+    """Return the subtasks of a vertex by task manager."""
     groups: dict[str, list[SubtaskView]] = {}
     for subtask in all_subtasks(vertex):
         groups.setdefault(task_manager_id(subtask), []).append(subtask)
@@ -188,7 +188,7 @@ def task_managers_of_vertex(vertex: VertexView, ports: Ports, now_ms: int) -> Ta
 
 
 def status_durations(subtask: SubtaskView, now_ms: int) -> dict[str, int]:
-    """How long the subtask was in each state it went through before its end; -1: never. Flink's parser needs all."""
+    """Return the time that the subtask spent in each state; -1: not reached. Flink's parser requires all states."""
     until = now_ms if subtask.end_ms == NEVER else subtask.end_ms
     durations: dict[str, int] = {}
     for state in reversed(_PHASES):
@@ -199,7 +199,7 @@ def status_durations(subtask: SubtaskView, now_ms: int) -> dict[str, int]:
 
 
 def state_of(states: Sequence[TaskState]) -> TaskState:
-    """The state of several tasks taken as one, by Flink's rule."""
+    """Return the combined state of several tasks, by Flink's rule."""
     for state in _ANY_OF:
         if state in states:
             return state
@@ -271,17 +271,17 @@ class FlameGraph(TypedDict):
 
 
 def no_flame_graph() -> FlameGraph:
-    """That there is none to be had."""
+    """Return a response without a flame graph."""
     return {"endTimestamp": DISABLED}
 
 
 def ports_of(task_managers: Sequence[TaskManagerView]) -> Ports:
-    """The ports at which they can be reached."""
+    """Return the ports of task managers by their id."""
     return {one.id: one.port for one in task_managers}
 
 
 def endpoint(subtask: SubtaskView, ports: Ports) -> str:
-    """host:port of the task manager it ran on last; without a port if that has gone."""
+    """Return host:port of the last task manager of a subtask, without the port if it no longer exists."""
     if not subtask.host:
         return UNASSIGNED
     port = ports.get(subtask.task_manager)
@@ -289,5 +289,5 @@ def endpoint(subtask: SubtaskView, ports: Ports) -> str:
 
 
 def task_manager_id(subtask: SubtaskView) -> str:
-    """The task manager it ran on last."""
+    """Return the last task manager of a subtask."""
     return subtask.task_manager or UNASSIGNED
