@@ -139,7 +139,8 @@ STORIES: dict[str, Story] = {
         "How state is kept",
         "The state of three keys in five epochs. A task holds all of it; each epoch writes a file with the keys it"
         " changed. Beside the epochs the first three files are compacted into one. A checkpoint names the files that"
-        " make up the state: first those of the epochs, then the compacted one and those after it. A savepoint is one file.",
+        " make up the state: first those of the epochs, then the compacted one and those after it. A savepoint is one"
+        " file.",
         'ValueStateDescriptor("sum", Types.LONG())',
         [
             *_r("ada", (1, 3)), *_r("bob", (1, 5)), _END, *_r("ada", (2, 4)), _END, *_r("cleo", (3, 2)), _END,
