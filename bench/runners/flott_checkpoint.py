@@ -21,7 +21,7 @@ from flott.runtime.checkpoint import paths
 from flott.runtime.managed_state.backends.backend import BackendSettings, StateOwner, make_keyed_state
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.handles import TableValueState
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 
 SHARES = (0.001, 0.01, 0.1, 1.0)
 MAX_PARALLELISM = 128
@@ -52,11 +52,11 @@ class Subtask:
     keys: int
     sequence: FileSequence = ()
     epoch: int = 0
-    storage: LocalStorage = field(init=False)
+    storage: PosixStorage = field(init=False)
 
     def __post_init__(self) -> None:
         scratch = self.request.scratch
-        self.storage = LocalStorage(str(scratch / "job"))
+        self.storage = PosixStorage(str(scratch / "job"))
         settings = BackendSettings(BACKENDS[self.request.variant], MEMORY_BYTES, str(scratch / "local"))
         owner = StateOwner("totals", MAX_PARALLELISM, range(MAX_PARALLELISM), key_type=Types.LONG())
         self.state = make_keyed_state(settings, owner, "checkpoint", "0" * 32, sharing=lambda: 1)

@@ -23,7 +23,7 @@ import flott
 from bench import state
 from bench.runners import command, flott_totals
 from flott.runtime.managed_state.files.state_file import open_state_file
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 
 FIRST_EPOCH_RECORDS = 2_000
 SPARE_EPOCHS = 8  # what is left to read after the savepoint
@@ -140,7 +140,7 @@ def read(path: Path) -> None:
 
 def decode(path: Path) -> None:
     """As a restore does, but for the table that would keep it."""
-    with open_state_file(LocalStorage(str(path.parent)), path.name) as reader:
+    with open_state_file(PosixStorage(str(path.parent)), path.name) as reader:
         for _ in reader.blocks(ALL_GROUPS):
             pass
 

@@ -25,12 +25,12 @@ from unittest import mock
 
 from flott.common.job_status import JobStatus
 from flott.errors import LeadershipLostError, StorageError, SubmissionError
-from flott.runtime import fence
-from flott.runtime.fence import Fence
 from flott.runtime.jobmanager import whole_folders
 from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore, has_ended, read_submission
 from flott.runtime.jobmanager.submission import JobFile, JobSubmission, is_job_id
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
+from flott.runtime.storage import posix_fence as fence
+from flott.runtime.storage.posix_fence import PosixFence
 from flott.testing.harness import Crash
 from tests.simulation.baton import Baton, Runner, anyone
 from tests.simulation.simulation import SeedFailed, _quiet
@@ -54,7 +54,7 @@ class JobLeader:
     running: dict[str, str] = field(default_factory=dict)  #: by id the names of the jobs it has begun
     dead: bool = False
     stopped_until: int = 0
-    fence: Fence | None = None
+    fence: PosixFence | None = None
 
     @property
     def name(self) -> str:
@@ -138,7 +138,7 @@ class JobTakeover:
             pass
 
     def _lead_on(self, leader: JobLeader) -> None:
-        leader.fence = Fence(str(self.folder / fence.FOLDER), leader.token, sync=False)
+        leader.fence = PosixFence(str(self.folder / fence.FOLDER), leader.token, sync=False)
         leader.fence.claim()
         self.highest = max(self.highest, leader.token)
         store = JobStore(self.jobs, leader.fence)

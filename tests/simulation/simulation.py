@@ -29,7 +29,7 @@ from flott.runtime.jobmaster.rescaling import RescaleRequest
 from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.state_file import open_state_file
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Incarnation, in_process, live
 from flott.testing.sinks import Ledger
@@ -93,7 +93,7 @@ class Simulation:
             self.check_a_job_that_starts_from(self.world.random.choice(folders))
 
     def _is_at_its_end(self) -> bool:
-        completed = CheckpointStore(LocalStorage(str(self.folder))).completed()
+        completed = CheckpointStore(PosixStorage(str(self.folder))).completed()
         return bool(completed) and completed[-1].final
 
     def _live(self, calm: bool) -> Incarnation | None:
@@ -152,7 +152,7 @@ class Simulation:
 
     def check_checkpoints(self) -> None:
         """Every retained checkpoint can be restored: its files are there, and whole."""
-        storage = LocalStorage(str(self.folder))
+        storage = PosixStorage(str(self.folder))
         # A power failure may bring the metadata of one back that was being deleted; the next start deletes it again.
         for manifest in CheckpointStore(storage).completed()[-self.retained :]:
             for operator in manifest.operators.values():
@@ -168,7 +168,7 @@ class Simulation:
             if (folder / "_metadata").exists():
                 manifest = open_snapshot(str(folder), sync=False).located
                 for name in manifest.files:
-                    with open_state_file(LocalStorage("/"), name) as reader:
+                    with open_state_file(PosixStorage("/"), name) as reader:
                         for _ in reader.blocks(range(8)):
                             pass
         for request in self.answers:
@@ -181,7 +181,7 @@ class Simulation:
         snapshot = open_snapshot(str(savepoint), sync=False)
         taken_at = snapshot.manifest.checkpoint_id
         self.world.trace.append(f"successor starts from {savepoint.name}, taken at {taken_at}")
-        storage = LocalStorage(str(self.successor), sync=False)
+        storage = PosixStorage(str(self.successor), sync=False)
         store = CheckpointStore(storage)
         store.claim("job")
         begin_with(snapshot, store, "job", self.world.random.choice(list(ClaimMode)))

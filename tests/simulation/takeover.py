@@ -24,7 +24,6 @@ from flott.common._savepoint_format import SavepointFormatType
 from flott.common.job_status import JobStatus
 from flott.datastream.connectors.base import CommitPermit
 from flott.errors import LeadershipLostError
-from flott.runtime import fence
 from flott.runtime.checkpoint.restoring import open_snapshot
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.jobmaster import savepoints
@@ -33,7 +32,8 @@ from flott.runtime.jobmaster.rescaling import RescaleRequest
 from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.state_file import open_state_file
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
+from flott.runtime.storage import posix_fence as fence
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Crash, Incarnation, in_process, live
 from flott.testing.sinks import Ledger
@@ -49,7 +49,7 @@ ENDLESS = 20_000
 
 
 @dataclass(frozen=True)
-class SteppedStorage(LocalStorage):
+class SteppedStorage(PosixStorage):
     """Local storage that lets others have a turn before every step."""
 
     takeover: Takeover = field(kw_only=True, compare=False)
@@ -259,7 +259,7 @@ class Takeover:
         self._check_nothing_is_left()
 
     def _is_at_its_end(self) -> bool:
-        completed = CheckpointStore(LocalStorage(str(self.folder))).completed()
+        completed = CheckpointStore(PosixStorage(str(self.folder))).completed()
         return bool(completed) and completed[-1].final
 
     def _finish(self) -> None:
@@ -281,7 +281,7 @@ class Takeover:
                 assert status is JobStatus.FINISHED, "nobody has deposed the last one"
 
     def _check_checkpoints(self) -> None:
-        storage = LocalStorage(str(self.folder))
+        storage = PosixStorage(str(self.folder))
         for manifest in CheckpointStore(storage).completed()[-self.retained :]:
             for name in manifest.files:
                 with open_state_file(storage, name) as reader:
@@ -292,7 +292,7 @@ class Takeover:
         for folder in self.savepoints.glob("*"):
             if (folder / "_metadata").exists():
                 for name in open_snapshot(str(folder), sync=False).located.files:
-                    with open_state_file(LocalStorage("/"), name) as reader:
+                    with open_state_file(PosixStorage("/"), name) as reader:
                         for _ in reader.blocks(range(8)):
                             pass
         for request in self.answers:
@@ -308,7 +308,7 @@ class Takeover:
     def _check_nothing_is_left(self) -> None:
         left = {name for name in unneeded_files(self.folder, self.retained) if not name.startswith(fence.FOLDER)}
         assert not left, f"left behind: {sorted(left)}"
-        assert not fence.open_seats(self.folder / fence.FOLDER), "a seat is left"
+        assert not fence.leader_folders(self.folder / fence.FOLDER), "a seat is left"
         staged = [token for ledger in self.ledgers for token in ledger.staged]
         assert not staged, f"staged and never discarded: {staged}"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flott.runtime import fence
 from flott.runtime.jobmanager.whole_folders import WholeFolders
-from flott.runtime.storage import DRAFT, LocalStorage
+from flott.runtime.storage import DRAFT, PosixStorage
+from flott.runtime.storage import posix_fence as fence
 from tests.simulation.job_takeover import JobTakeover, run_job_takeover
 from tests.simulation.simulation import SeedFailed
 
@@ -78,7 +78,7 @@ def break_keeping(patch: pytest.MonkeyPatch) -> None:
 
 def break_ending(patch: pytest.MonkeyPatch) -> None:
     """That a job has ended is written beside it, then comes a check, then the rename."""
-    patch.setattr(LocalStorage, "_is_home", property(lambda self: False))
+    patch.setattr(PosixStorage, "_is_home", property(lambda self: False))
 
 
 def break_forgetting(patch: pytest.MonkeyPatch) -> None:

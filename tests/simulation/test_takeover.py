@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from flott.runtime import fence
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.fence import Fence
 from flott.runtime.jobmaster import commits
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
+from flott.runtime.storage import posix_fence as fence
+from flott.runtime.storage.posix_fence import PosixFence
 from tests.simulation.simulation import SeedFailed
 from tests.simulation.takeover import run_takeover
 
@@ -70,28 +70,28 @@ def _until(lines: list[str], leader: str) -> Iterator[str]:
 def break_takeover(patch: pytest.MonkeyPatch) -> None:
     """Whoever takes over leaves the seats of those before it alone."""
 
-    def claim(self: Fence) -> None:
+    def claim(self: PosixFence) -> None:
         Path(self.path).mkdir(parents=True)
 
-    patch.setattr(Fence, "claim", claim)
+    patch.setattr(PosixFence, "claim", claim)
 
 
 def break_publishing(patch: pytest.MonkeyPatch) -> None:
     """A check, and then the deed: somebody may take over in between."""
-    patch.setattr(LocalStorage, "_is_home", property(lambda self: False))
+    patch.setattr(PosixStorage, "_is_home", property(lambda self: False))
     patch.setattr(CheckpointStore, "_delete_drafts", lambda self: None)
 
 
 def break_deleting(patch: pytest.MonkeyPatch) -> None:
     """Files are deleted where they are, after a check."""
 
-    def remove(self: LocalStorage, path: Path) -> None:
+    def remove(self: PosixStorage, path: Path) -> None:
         if self.fence is not None:
             self.fence.check()
         path.unlink(missing_ok=True)
         self.takeover.changed(path, path)  # type: ignore[attr-defined]
 
-    patch.setattr(LocalStorage, "_remove", remove)
+    patch.setattr(PosixStorage, "_remove", remove)
 
 
 def break_refusal(patch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from flott.errors import StorageError
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.harness import Crash
 
 
@@ -165,7 +165,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class SimulatedStorage(LocalStorage):
+class SimulatedStorage(PosixStorage):
     """Local storage that refuses, dies and leaves half-written files behind as the world will have it."""
 
     world: World = field(kw_only=True)
@@ -250,7 +250,7 @@ def files_below(folder: Path) -> set[str]:
 
 def unneeded_files(folder: Path, retained: int) -> set[str]:
     """What lies in a job's directory and belongs to no checkpoint that is retained, no pin and no next plan."""
-    storage = LocalStorage(str(folder))
+    storage = PosixStorage(str(folder))
     completed = CheckpointStore(storage).completed()
     assert len(completed) <= retained
     kept = {name for manifest in completed for name in manifest.files}

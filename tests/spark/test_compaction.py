@@ -22,7 +22,7 @@ from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.spark import compactor
 from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.runner import SparkRunner
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from tests.spark.conftest import MakeEnvironment
 
 EPOCHS = 36
@@ -75,7 +75,7 @@ class Compactions:
         def look(step: str, epoch: int) -> None:
             if step == "completed":
                 (root,) = folder.iterdir()
-                manifest = CheckpointStore(LocalStorage(str(root))).completed()[-1]
+                manifest = CheckpointStore(PosixStorage(str(root))).completed()[-1]
                 sequences = [s.sequence for op in manifest.operators.values() for s in op.subtasks if s.sequence]
                 self.lengths.append(max(map(len, sequences)))
 

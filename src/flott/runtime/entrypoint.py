@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
@@ -53,7 +52,8 @@ from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.jobmaster.time_report import explain
 from flott.runtime.logs.line import LogLimits
 from flott.runtime.managed_state.backends.backend import BackendSettings
-from flott.runtime.storage import LocalStorage, local_path
+from flott.runtime.storage import PosixStorage, local_path, open_storage
+from flott.runtime.storage.locations import join, last_part_of, resolved
 
 log = logging.getLogger("flott.job")
 
@@ -229,8 +229,8 @@ def _choose_place(configuration: Configuration, graph: JobGraph, identity: JobId
         beginning = _beginning(configuration, graph)
         root = tempfile.mkdtemp(prefix="flott-job-")
         # Lost with this process anyway, so there is no point in waiting for the disk.
-        return JobPlace(job_id, CheckpointStore(LocalStorage(root, sync=False)), True, *beginning)
-    directory = local_path(directory)
+        return JobPlace(job_id, CheckpointStore(PosixStorage(root, sync=False)), True, *beginning)
+    directory = resolved(directory)
     if options.read(configuration, options.RECOVER_FROM_LATEST):
         found = latest_job(directory, graph.name, sync)
         if found is not None:
@@ -239,11 +239,10 @@ def _choose_place(configuration: Configuration, graph: JobGraph, identity: JobId
                 ignore = options.read(configuration, options.IGNORE_UNCLAIMED_STATE)
                 restorable(completed[-1], graph, found, ignore_unclaimed=ignore)
                 # What the job was started from once may be gone by now: it does not need it any more.
-                return JobPlace(Path(found.root).name, store)
-            return JobPlace(Path(found.root).name, store, False, *_beginning(configuration, graph))
-    root = str(Path(directory, job_id).resolve())
-    store = CheckpointStore(LocalStorage(root, sync), token=token)
-    if Path(root).is_dir() and store.checkpoint_ids():
+                return JobPlace(last_part_of(found.root), store)
+            return JobPlace(last_part_of(found.root), store, False, *_beginning(configuration, graph))
+    store = CheckpointStore(open_storage(join(directory, job_id), sync=sync), token=token)
+    if store.storage.exists(".") and store.checkpoint_ids():
         return JobPlace(job_id, store)  # it has run before, under another JobManager or in a process that died
     return JobPlace(job_id, store, False, *_beginning(configuration, graph))
 
@@ -260,9 +259,9 @@ def _beginning(configuration: Configuration, graph: JobGraph) -> tuple[Snapshot 
     if not path:
         return None, ClaimMode(mode)
     sync = options.read(configuration, options.STORAGE_SYNC)
-    snapshot = open_snapshot(local_path(path), sync)
+    snapshot = open_snapshot(path, sync)
     ignore = options.read(configuration, options.IGNORE_UNCLAIMED_STATE)
-    manifest = restorable(snapshot.manifest, graph, LocalStorage(snapshot.root, sync), ignore_unclaimed=ignore)
+    manifest = restorable(snapshot.manifest, graph, open_storage(snapshot.root, sync=sync), ignore_unclaimed=ignore)
     return replace(snapshot, manifest=manifest), ClaimMode(mode)
 
 
@@ -350,8 +349,8 @@ def clean_up_after(
     job_id: str, name: str, directory: str, configuration: Configuration, status: JobStatus, token: int
 ) -> None:
     """Do what the process of a job did not live to do: delete the checkpoints that nobody wants any more."""
-    if not outlive(status, options.read(configuration, options.CHECKPOINT_RETENTION)) and Path(directory).is_dir():
-        storage = LocalStorage(directory, options.read(configuration, options.STORAGE_SYNC))
+    storage = open_storage(directory, sync=options.read(configuration, options.STORAGE_SYNC))
+    if not outlive(status, options.read(configuration, options.CHECKPOINT_RETENTION)) and storage.exists("."):
         place = JobPlace(job_id, CheckpointStore(storage, token=token))
         place.store.claim(name)
         place.close(keep=False)
@@ -431,8 +430,7 @@ class BackgroundJob(JobClient):
                     " that goes with it. Set execution.checkpointing.dir, or take a canonical savepoint."
                 )
             )
-        place = str(Path(local_path(directory)).resolve())
-        return job.master.take_savepoint(SavepointRequest(after, place, format_type))
+        return job.master.take_savepoint(SavepointRequest(after, resolved(directory), format_type))
 
     def _end_with_savepoint(
         self, after: After, directory: str | None, format_type: SavepointFormatType

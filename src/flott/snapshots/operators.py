@@ -11,7 +11,7 @@ from flott.runtime.checkpoint.manifest import OperatorSnapshot
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.key_groups import groups_of
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 from flott.snapshots.layouts import OPEN_WINDOWS, TableLayout
 from flott.snapshots.scans import ItemsPart, ItemsScan, ScanPart, StateScan, still_there
 from flott.snapshots.views import KeyedStateView, OperatorStateView, StateView
@@ -20,7 +20,7 @@ from flott.snapshots.views import KeyedStateView, OperatorStateView, StateView
 class OperatorView:
     """An operator and its states."""
 
-    def __init__(self, ident: OperatorId, snapshot: OperatorSnapshot, storage: LocalStorage, origin: str):
+    def __init__(self, ident: OperatorId, snapshot: OperatorSnapshot, storage: Storage, origin: str):
         self.id = ident  #: 32 hexadecimal digits; follows from the uid, if there is one
         self.uid = snapshot.uid
         self.name = snapshot.name

@@ -16,7 +16,7 @@ from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.kinds.delta_parts import part_of
 from flott.runtime.managed_state.operator.operator_shares import Mode
 from flott.runtime.operators.window.holdings import ELEMENTS, FOLDED, TIMESTAMPED_ELEMENTS
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 from flott.snapshots.layouts import OPEN_WINDOWS, Entry, TableLayout, places_of
 
 #: Held by place, where windows merge.
@@ -48,7 +48,7 @@ class ScanPart:
 class StateScan:
     """One state of an operator, ready to be read."""
 
-    storage: LocalStorage
+    storage: Storage
     header: TableHeader
     layout: TableLayout
     merging: bool  #: the operator's windows merge
@@ -145,7 +145,7 @@ class ItemsPart:
 class ItemsScan:
     """One operator state, ready to be read."""
 
-    storage: LocalStorage
+    storage: Storage
     header: TableHeader
     origin: str
 

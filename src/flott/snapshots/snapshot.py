@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from pathlib import Path
 
 from flott.common.job_client import JobClient
 from flott.errors import StateError, StorageError
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import Manifest
 from flott.runtime.checkpoint.store import CheckpointStore, open_checkpoint
-from flott.runtime.storage import LocalStorage, local_path
+from flott.runtime.storage import Storage, open_storage
+from flott.runtime.storage.locations import last_part_of, normalized, resolved
 from flott.snapshots.listing import listing
 from flott.snapshots.operators import OperatorView
 from flott.snapshots.views import StateView
@@ -30,16 +30,16 @@ def open_snapshot_at(place: Place) -> StateSnapshot:
     nothing is locked, and nothing is written.
     """
     path = _path_of(place)
-    if path.name == paths.METADATA or (path / paths.METADATA).is_file():
-        storage, manifest = open_checkpoint(str(path), sync=False)
-        return StateSnapshot(storage, manifest, str(path))
+    if last_part_of(path) == paths.METADATA or open_storage(path).exists(paths.METADATA):
+        storage, manifest = open_checkpoint(path, sync=False)
+        return StateSnapshot(storage, manifest, path)
     return _latest(path)
 
 
 class StateSnapshot:
     """The state of a job at one moment: the end of an epoch."""
 
-    def __init__(self, storage: LocalStorage, manifest: Manifest, path: str):
+    def __init__(self, storage: Storage, manifest: Manifest, path: str):
         self.path = path  #: of the checkpoint or savepoint
         self.job_id = manifest.job_id
         self.job_name = manifest.job_name
@@ -87,7 +87,7 @@ class StateSnapshot:
         """The latest checkpoint of the same job, which may be this one."""
         if self.is_savepoint:
             raise StateError(f"{self.path} is a savepoint, which stands for itself: open the job's directory.")
-        return _latest(Path(self.storage.root))
+        return _latest(self.storage.root)
 
     @property
     def _label(self) -> str:
@@ -97,26 +97,23 @@ class StateSnapshot:
         return f"<{self.header}: {self.path}>"
 
 
-def _path_of(place: Place) -> Path:
-    if not isinstance(place, JobClient):
-        return Path(local_path(os.fspath(place)))
-    return Path(place.get_checkpoint_directory())
+def _path_of(place: Place) -> str:
+    return place.get_checkpoint_directory() if isinstance(place, JobClient) else normalized(os.fspath(place))
 
 
-def _latest(directory: Path) -> StateSnapshot:
+def _latest(directory: str) -> StateSnapshot:
     """The latest checkpoint of a job, all of whose files are there."""
-    store = CheckpointStore(LocalStorage(str(directory.resolve()), sync=False))
+    store = CheckpointStore(open_storage(resolved(directory), sync=False))
     last_seen: int | None = None
     for _ in range(_ATTEMPTS):
-        found = store.checkpoint_ids() if directory.is_dir() else []
+        found = [] if os.path.isfile(directory) else store.checkpoint_ids()
         if not found:
             break
         last_seen = found[-1]
         try:
             manifest = store.read(last_seen)
             if all(store.storage.exists(name) for name in manifest.files):
-                path = str(Path(store.storage.root, paths.checkpoint(last_seen)))
-                return StateSnapshot(store.storage, manifest, path)
+                return StateSnapshot(store.storage, manifest, store.storage.location(paths.checkpoint(last_seen)))
         except StorageError as error:  # it was deleted meanwhile: there is a newer one
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
@@ -128,14 +125,15 @@ def _latest(directory: Path) -> StateSnapshot:
     raise StateError(f"There is no completed checkpoint in {directory}. {_what_is_there(directory)}")
 
 
-def _what_is_there(directory: Path) -> str:
-    if not directory.exists():
+def _what_is_there(directory: str) -> str:
+    storage = open_storage(directory, sync=False)
+    if not storage.exists("."):
         return "There is no such folder."
-    if not directory.is_dir():
+    if os.path.isfile(directory):
         return "It is a file, not a folder."
-    if jobs := sorted(path.parent.name for path in directory.glob(f"*/{paths.JOB}")):
+    if jobs := [name for name in storage.list(".") if storage.at(storage.location(name)).exists(paths.JOB)]:
         listed = ", ".join(jobs[:5]) + (", ..." if jobs[5:] else "")
         return f"It holds the directories of jobs: open one of them ({listed})."
-    if (directory / paths.JOB).exists():
+    if storage.exists(paths.JOB):
         return "Its job has not completed an epoch."
     return "Give the path of a checkpoint (.../chk-42), of a savepoint, or of a job's directory."

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flott.common.typeinfo._infer import TypeHint, type_of
@@ -278,7 +277,7 @@ class KeyedStateView(StateView):
     def files_of(self, group: int) -> tuple[tuple[str, int], ...]:
         """Which files a key group is read from: their absolute names and sizes. Equal files hold equal state."""
         return tuple(
-            (str(Path(self._scan.storage.root, file.name)), file.size)
+            (self._scan.storage.location(file.name), file.size)
             for part in self._parts
             if part.holds(group)
             for file in part.sequence

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 from zlib import crc32
@@ -35,7 +34,8 @@ from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorS
 from flott.runtime.managed_state.schema.type_schema import schema_of
 from flott.runtime.managed_state.ttl.time_to_live import state_name
 from flott.runtime.operators.process import PROCESSING_TIMERS
-from flott.runtime.storage import LocalStorage, local_path
+from flott.runtime.storage import Storage, open_storage
+from flott.runtime.storage.locations import last_part_of, resolved
 from flott.snapshots.editing import OperatorDraft, SavepointEditor
 from flott.snapshots.grouped_rows import GroupedRows
 from flott.snapshots.layouts import OPEN_WINDOWS, TableLayout, places_of
@@ -47,23 +47,22 @@ from flott.snapshots.transforms import transform
 
 def write_savepoint(editor: SavepointEditor, path: str | os.PathLike[str], sync: bool) -> StateSnapshot:
     """Write what an editor describes into a new folder, and open it."""
-    folder = Path(local_path(os.fspath(path))).resolve()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise StateError(f"{folder} exists already. Give the path of a new folder for the savepoint.")
-    storage = LocalStorage(str(folder), sync)
+    storage = open_storage(resolved(os.fspath(path)), sync=sync)
+    if os.path.isfile(storage.root) or any(storage.list(".")):
+        raise StateError(f"{storage.root} exists already. Give the path of a new folder for the savepoint.")
     try:
         writer = _Writer(editor, storage, SystemClock().now_ms())
         storage.publish(paths.METADATA, encode_manifest(writer.write()))
     except BaseException:
         remove_half_written(storage)
         raise
-    return open_snapshot_at(folder)
+    return open_snapshot_at(storage.root)
 
 
 class _Writer:
     """One savepoint being written."""
 
-    def __init__(self, editor: SavepointEditor, storage: LocalStorage, now_ms: int):
+    def __init__(self, editor: SavepointEditor, storage: Storage, now_ms: int):
         self._editor = editor
         self._storage = storage
         self._now_ms = now_ms
@@ -89,7 +88,7 @@ class _Writer:
             wakeup_ms=min(wakeups, default=None),
             completed_at_ms=self._now_ms,
             savepoint=SavepointMark(
-                Path(self._storage.root).name,
+                last_part_of(self._storage.root),
                 SavepointFormatType.CANONICAL,
                 drained=base.savepoint.drained if base.savepoint is not None else base.final,
             ),
@@ -242,7 +241,7 @@ class _Writer:
     # --- files -------------------------------------------------------------------------------------------------------
 
     @property
-    def _origin_storage(self) -> LocalStorage:
+    def _origin_storage(self) -> Storage:
         return self._storage if self._editor.origin is None else self._editor.origin.storage
 
     def _copy_file(self, file: StateFile) -> StateFile:
@@ -252,7 +251,7 @@ class _Writer:
         """Copy a file of the snapshot as it is; once, however many subtasks refer to it."""
         if name not in self._copied:
             target = self._copied[name] = paths.exported(len(self._copied))
-            self._storage.copy(str(Path(self._origin_storage.root, name)), target)
+            self._storage.copy(self._origin_storage.location(name), target)
         return self._copied[name]
 
 

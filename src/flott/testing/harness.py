@@ -31,7 +31,7 @@ from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.jobmaster.side_work import Inline, SideWork
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage, Storage
 from flott.testing.clock import ManualClock
 
 
@@ -72,7 +72,7 @@ class Faults:
 
 
 @dataclass(frozen=True)
-class UnreliableStorage(LocalStorage):
+class UnreliableStorage(PosixStorage):
     """Local storage that fails when a test says so."""
 
     faults: Faults = field(default_factory=Faults)
@@ -153,7 +153,7 @@ def live(
     folder: str | Path,
     *,
     clock: Clock | None = None,
-    storage: LocalStorage | None = None,
+    storage: Storage | None = None,
     on_step: Callable[[str, int], None] | None = None,
     listeners: Sequence[JobListener] = (),
     job_name: str = "job",
@@ -173,7 +173,7 @@ def live(
     ``token`` is that of a leader with high availability, which deposes those with lower ones.
     """
     graph = env.get_stream_graph(clear_transformations=True, job_name=job_name)
-    storage = storage or LocalStorage(str(folder), sync=False)
+    storage = storage or PosixStorage(str(folder), sync=False)
     store = CheckpointStore(storage, token)
     storage = store.storage
     run_id = run_id or uuid4().hex[:8]

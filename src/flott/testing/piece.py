@@ -52,7 +52,7 @@ from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.operators.batch import Batch, Emit, RowBatch
 from flott.runtime.operators.operator import EpochScope, EventTime, Operator, RecordFailure
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage, Storage
 from flott.testing.harness import in_process
 
 R = TypeVar("R")
@@ -311,7 +311,7 @@ class PieceSnapshot:
 
 
 @dataclass(frozen=True)
-class MemoryStorage(LocalStorage):
+class MemoryStorage(PosixStorage):
     """Files in this process's memory."""
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -383,7 +383,7 @@ def _graph_of(
     return graph
 
 
-def _image_of(graph: JobGraph, storage: LocalStorage, settings: PieceSettings) -> JobImage:
+def _image_of(graph: JobGraph, storage: Storage, settings: PieceSettings) -> JobImage:
     task_settings = TaskSettings(job_parameters=dict(settings.job_parameters))
     if settings.serialize:
         return make_image(graph, JOB, JOB, storage, task_settings)

@@ -141,7 +141,7 @@ def run(env: StreamExecutionEnvironment, build: Build) -> None:
         ("execution.checkpointing.interval", "soon", "soon"),
         ("flott.epoch.max-records", "0", "at least 1"),
         ("execution.target", "yarn", "yarn"),
-        ("execution.checkpointing.dir", "s3://bucket/x", "not a local path"),
+        ("execution.checkpointing.dir", "hdfs://bucket/x", "knows no storage hdfs://"),
         ("execution.state-recovery.from-latest", "true", "set execution.checkpointing.dir"),
         ("execution.state-recovery.path", "/no/such/chk-1", "not a completed checkpoint"),
         ("execution.checkpointing.dir", "/proc/version/x", "cannot be used"),
@@ -253,9 +253,9 @@ def test_a_crash_before_the_first_checkpoint_does_not_forget_where_the_job_was_t
 
 def test_a_job_that_another_process_is_running_is_refused(tmp_path: Path) -> None:
     from flott.runtime.checkpoint.store import CheckpointStore
-    from flott.runtime.storage import LocalStorage
+    from flott.runtime.storage import PosixStorage
 
-    one, other = (CheckpointStore(LocalStorage(str(tmp_path / "job"))) for _ in range(2))
+    one, other = (CheckpointStore(PosixStorage(str(tmp_path / "job"))) for _ in range(2))
     one.claim("job")
     with pytest.raises(JobLockedError, match="Another process"):
         other.claim("job")

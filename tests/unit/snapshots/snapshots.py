@@ -12,7 +12,7 @@ import flott.state
 from flott.common import Duration, Types, WatermarkStrategy
 from flott.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
 from flott.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.state import StateSnapshot
 from flott.testing import Cancel, EndOfEpoch, ScriptedSource, in_process, live
 from flott.testing.harness import Incarnation
@@ -99,7 +99,7 @@ def snapshot_of(
 
 
 @dataclass(frozen=True)
-class CountingStorage(LocalStorage):
+class CountingStorage(PosixStorage):
     """Counts what is read of which file."""
 
     read_bytes: dict[str, int] = field(default_factory=dict)

@@ -3,7 +3,7 @@
     <execution.checkpointing.dir>/<job id>/
         job.json                  which job this is
         lock                      held by the process that runs it
-        fence/<token>…            which JobManagers have run it, where one may take over from another: ``runtime.fence``
+        fence/<token>…            which JobManagers have run it, where one may take over from another (decision 0020)
         plans/epoch-<n>.json      the input of an epoch, fixed before it ran
         chk-<n>/_metadata         a completed checkpoint
         state/<...>               state files, shared by checkpoints
@@ -19,8 +19,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 JOB = "job.json"
+FENCE = "fence"
 LOCK = "lock"
 INPUTS = "plans"
 STATE = "state"
@@ -28,6 +30,7 @@ PINS = "pins"
 METADATA = "_metadata"
 CLAIM = "claim"
 
+_LEADER = re.compile(r"(\d+)-[0-9a-f]+")
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 _INPUT = re.compile(r"epoch-(\d+)\.json")
 _STATE_FILE = re.compile(r"[0-9a-f]{16}-\d+-(\d+)-.+")
@@ -54,6 +57,21 @@ def checkpoint(checkpoint_id: int) -> str:
 def metadata(checkpoint_id: int) -> str:
     """The metadata of a checkpoint: it is complete if and only if this file exists."""
     return f"chk-{checkpoint_id}/{METADATA}"
+
+
+def metadata_in(folder: str) -> str | None:
+    """Return the metadata that a folder of the job's directory holds, if it is that of a checkpoint."""
+    return None if id_of_checkpoint(folder) is None else f"{folder}/{METADATA}"
+
+
+def input_in(file: str) -> str | None:
+    """Return the name of a file of the folder of inputs, if it is one."""
+    return None if epoch_of_input(file) is None else f"{INPUTS}/{file}"
+
+
+def leader_tokens(names: Iterable[str]) -> list[int]:
+    """Return the tokens of the leaders that have a folder in the fence, ascending."""
+    return sorted(int(match[1]) for name in names if (match := _LEADER.fullmatch(name)))
 
 
 def id_of_checkpoint(name: str) -> int | None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from flott.errors import CorruptStateError
 from flott.runtime.checkpoint import paths
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 VERSION = 1
 
@@ -27,27 +26,26 @@ class Pin:
     savepoint: str  #: its folder
     files: frozenset[str]  #: below the job's directory, or absolute
 
-    @property
-    def is_void(self) -> bool:
-        """Whether its savepoint does not exist (any more). Nobody knows while the place it was in is out of reach."""
-        folder = Path(self.savepoint)
-        return folder.parent.is_dir() and not (folder / "_metadata").exists()
+    def is_void(self, storage: Storage) -> bool:
+        """Return whether its savepoint does not exist (any more). A savepoint that is out of reach may exist."""
+        savepoint = storage.at(self.savepoint)
+        return savepoint.is_reachable and not savepoint.exists(paths.METADATA)
 
 
-def write_pin(storage: LocalStorage, pin: Pin) -> None:
+def write_pin(storage: Storage, pin: Pin) -> None:
     """Keep the files of a savepoint, durably."""
     content = {"version": VERSION, "savepoint": pin.savepoint, "files": sorted(pin.files)}
     storage.publish(paths.pin(pin.name), json.dumps(content).encode())
 
 
-def read_pins(storage: LocalStorage) -> Iterator[Pin]:
+def read_pins(storage: Storage) -> Iterator[Pin]:
     """All pins of a job."""
     for file in storage.list(paths.PINS):
         if (name := paths.name_of_pin(file)) is not None:
-            yield _decode(name, storage.read(paths.pin(name)), str(Path(storage.root, paths.pin(name))))
+            yield _decode(name, storage.read(paths.pin(name)), storage.location(paths.pin(name)))
 
 
-def delete_pin(storage: LocalStorage, name: str) -> None:
+def delete_pin(storage: Storage, name: str) -> None:
     """Let go of the files of a savepoint, if they are kept."""
     storage.delete(paths.pin(name))
 

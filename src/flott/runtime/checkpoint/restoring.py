@@ -15,21 +15,21 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 from zlib import crc32
 
-from flott.errors import CorruptStateError, FlottError, JobLockedError, StateError
+from flott.errors import CorruptStateError, FlottError, JobLockedError, StateError, StorageError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import Manifest, with_names
 from flott.runtime.checkpoint.pins import Pin, write_pin
 from flott.runtime.checkpoint.savepoint import located
 from flott.runtime.checkpoint.savepoint_files import discard_checkpoint, dispose_savepoint
-from flott.runtime.checkpoint.store import CheckpointStore, open_checkpoint
+from flott.runtime.checkpoint.store import CheckpointStore, folder_of_snapshot, open_checkpoint
 from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage, open_storage
+from flott.runtime.storage.locations import is_absolute, last_part_of, resolved
 
 log = logging.getLogger("flott.job")
 
@@ -61,15 +61,15 @@ class Snapshot:
 def open_snapshot(path: str, sync: bool) -> Snapshot:
     """The checkpoint or savepoint at a path, whole: a file that is missing or cut off is found here."""
     storage, manifest = open_checkpoint(path, sync)
-    folder = Path(path).parent if Path(path).name == paths.METADATA else Path(path)
-    snapshot = Snapshot(str(folder.resolve()), storage.root, manifest)
+    snapshot = Snapshot(resolved(folder_of_snapshot(path)), storage.root, manifest)
     sizes = {file.name: file.size for _, _, files in _subtask_files(snapshot.located) for file in files}
     for name, expected in sizes.items():
         try:
-            found = Path(name).stat().st_size
-        except OSError as error:
+            found = storage.size(name)
+        except StorageError as error:
+            reason = getattr(error.__cause__, "strerror", None) or str(error)
             raise StateError(
-                f"The snapshot {snapshot.folder} is incomplete: its file {name} cannot be read ({error.strerror})."
+                f"The snapshot {snapshot.folder} is incomplete: its file {name} cannot be read ({reason})."
                 " Checkpoints of a running job go away as it runs on: take a savepoint to start another job from."
             ) from error
         if found != expected:
@@ -81,7 +81,7 @@ def open_snapshot(path: str, sync: bool) -> Snapshot:
 
 def begin_with(snapshot: Snapshot, store: CheckpointStore, job_name: str, mode: ClaimMode) -> None:
     """Make a snapshot the first checkpoint of a job that has none. The store is the job's, and claimed by it."""
-    manifest, job_id = snapshot.located, Path(store.storage.root).name
+    manifest, job_id = snapshot.located, last_part_of(store.storage.root)
     if manifest.savepoint is not None and manifest.savepoint.drained:
         log.warning(
             "%s was taken when its job was drained: its sources have ended and event time is at its end. The job that"
@@ -99,7 +99,7 @@ def begin_with(snapshot: Snapshot, store: CheckpointStore, job_name: str, mode: 
     store.publish(own)
 
 
-def _copied(manifest: Manifest, storage: LocalStorage) -> Manifest:
+def _copied(manifest: Manifest, storage: Storage) -> Manifest:
     names: dict[str, str] = {}
     for operator, subtask, files in _subtask_files(manifest):
         for file in files:
@@ -111,7 +111,7 @@ def _copied(manifest: Manifest, storage: LocalStorage) -> Manifest:
         with open_state_file(storage, source) as original:
             original.verify()  # whoever finds the damage in a copy would not know which file to look at
         storage.copy(source, name)
-        done += Path(source).stat().st_size
+        done += storage.size(name)
         if done - announced >= LARGE_BYTES:
             log.info("Copied %.1f of %.1f GB.", done / 1e9, total / 1e9)
             announced = done
@@ -139,7 +139,7 @@ class Claim:
         if any(manifest.checkpoint_id <= self.checkpoint_id for manifest in retained):
             return True
         files = {name for manifest in retained for name in manifest.files} | {n for pin in pins for n in pin.files}
-        return any(Path(name).is_absolute() for name in files)
+        return any(is_absolute(name) for name in files)
 
 
 _CLAIM = f"{paths.CLAIM}/{paths.METADATA}"
@@ -150,7 +150,7 @@ def _claim(snapshot: Snapshot, store: CheckpointStore, job_id: str) -> None:
     claim = {"version": 1, "snapshot": snapshot.folder, "checkpoint-id": snapshot.manifest.checkpoint_id}
     store.storage.publish(_CLAIM, json.dumps(claim).encode())
     if snapshot.manifest.savepoint is None:
-        home = LocalStorage(snapshot.root, store.storage.sync)
+        home = open_storage(snapshot.root, sync=store.storage.sync)
         former = CheckpointStore(home)
         try:
             former.claim(snapshot.manifest.job_name)
@@ -160,7 +160,7 @@ def _claim(snapshot: Snapshot, store: CheckpointStore, job_id: str) -> None:
                 " first, or set execution.state-recovery.claim-mode to NO_CLAIM."
             ) from error
         try:
-            write_pin(home, Pin(_pin_name(job_id), str(Path(store.storage.root, paths.CLAIM)), snapshot.manifest.files))
+            write_pin(home, Pin(_pin_name(job_id), store.storage.location(paths.CLAIM), snapshot.manifest.files))
         finally:
             former.release()
 
@@ -169,7 +169,7 @@ def _pin_name(job_id: str) -> str:
     return f"claim-{job_id}"
 
 
-def read_claim(storage: LocalStorage) -> Claim | None:
+def read_claim(storage: Storage) -> Claim | None:
     """What the job was started from and owns, if there is such a thing."""
     if not storage.exists(_CLAIM):
         return None
@@ -177,26 +177,26 @@ def read_claim(storage: LocalStorage) -> Claim | None:
         content = json.loads(storage.read(_CLAIM))
         return Claim(content["snapshot"], content["checkpoint-id"])
     except (LookupError, ValueError, TypeError) as error:
-        raise CorruptStateError(f"{Path(storage.root, _CLAIM)} is damaged: {type(error).__name__} {error}.") from error
+        raise CorruptStateError(f"{storage.location(_CLAIM)} is damaged: {type(error).__name__} {error}.") from error
 
 
-def withdraw_claim(storage: LocalStorage) -> None:
+def withdraw_claim(storage: Storage) -> None:
     """The job never started: the snapshot stays what it was."""
     claim = read_claim(storage)
     if claim is not None:
         root, manifest = open_checkpoint(claim.folder, storage.sync)
         if manifest.savepoint is None:
-            root.delete(paths.pin(_pin_name(Path(storage.root).name)))
+            root.delete(paths.pin(_pin_name(last_part_of(storage.root))))
         storage.delete_folder(paths.CLAIM)
 
 
-def settle_claim(claim: Claim, storage: LocalStorage) -> None:
+def settle_claim(claim: Claim, storage: Storage) -> None:
     """The job needs nothing of the snapshot any more: delete it."""
     try:
         home, manifest = open_checkpoint(claim.folder, storage.sync)
         if manifest.savepoint is None:
             inherited = read_claim(home)
-            discard_checkpoint(home, manifest, _pin_name(Path(storage.root).name))
+            discard_checkpoint(home, manifest, _pin_name(last_part_of(storage.root)))
             if inherited is not None and not home.exists(paths.JOB):
                 settle_claim(inherited, home)  # the former job had taken over something itself
         else:

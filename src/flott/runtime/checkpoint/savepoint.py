@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from flott.common._savepoint_format import SavepointFormatType
 from flott.graph.operator_ids import OperatorId
@@ -18,6 +17,7 @@ from flott.runtime.managed_state.files.compaction import CompactionOrder
 from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.managed_state.ttl.time_to_live import Horizon
+from flott.runtime.storage.locations import join, last_part_of
 
 #: One operator subtask.
 Place = tuple[OperatorId, int]
@@ -38,7 +38,7 @@ def canonical_work(manifest: Manifest, folder: str) -> CanonicalWork:
     for (ident, index), operator, subtask in _subtasks(manifest):
         if subtask.sequence:
             groups = groups_of(index, operator.max_parallelism, operator.parallelism)
-            target = str(Path(folder, paths.keyed_state(ident, index)))
+            target = join(folder, paths.keyed_state(ident, index))
             horizon = Horizon(manifest.completed_at_ms, subtask.watermark, detached=True)
             compactions[ident, index] = CompactionOrder(
                 subtask.sequence, (groups.start, groups.stop), target, True, horizon
@@ -55,7 +55,7 @@ def canonical(manifest: Manifest, ident: str, work: CanonicalWork, compacted: Ma
         sequence, items = subtask.sequence, subtask.operator_state
         if sequence:
             file = compacted[place]
-            sequence = (StateFile(Path(file.name).name, file.size, is_base=True),)
+            sequence = (StateFile(last_part_of(file.name), file.size, is_base=True),)
         if items is not None:
             items = replace(items, name=work.copies[items.name])
         return replace(subtask, sequence=sequence, operator_state=items)
@@ -92,7 +92,7 @@ def exported(manifest: Manifest, ident: str) -> tuple[Manifest, dict[str, str]]:
 
 def located(manifest: Manifest, root: str) -> Manifest:
     """The manifest with absolute names, given the folder that its relative ones are relative to."""
-    return with_names(manifest, lambda name: str(Path(root, name)))
+    return with_names(manifest, lambda name: join(root, name))
 
 
 def _of_nobody(manifest: Manifest, mark: SavepointMark) -> Manifest:

@@ -6,8 +6,6 @@ Everything here works without the job that took the savepoint, running or not, a
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
-from pathlib import Path
 from uuid import uuid4
 
 from flott.errors import JobLockedError, StateError, StorageError
@@ -16,7 +14,8 @@ from flott.runtime.checkpoint.manifest import Manifest, encode_manifest
 from flott.runtime.checkpoint.pins import delete_pin, read_pins
 from flott.runtime.checkpoint.savepoint import exported, located
 from flott.runtime.checkpoint.store import CheckpointStore, open_checkpoint
-from flott.runtime.storage import DRAFT, LocalStorage, local_path
+from flott.runtime.storage import DRAFT, Storage, open_storage
+from flott.runtime.storage.locations import is_absolute, join, resolved
 
 log = logging.getLogger("flott.job")
 
@@ -26,10 +25,10 @@ def export_savepoint(path: str, directory: str, *, sync: bool = True) -> str:
 
     The copy depends on nothing and may be moved. Returns its path.
     """
-    origin, manifest = open_checkpoint(local_path(path), sync)
+    origin, manifest = open_checkpoint(path, sync)
     ident = paths.savepoint(manifest.job_id, uuid4().hex[:12])
     copied, copies = exported(located(manifest, origin.root), ident)
-    target = LocalStorage(str(Path(local_path(directory), ident).resolve()), sync)
+    target = open_storage(join(resolved(directory), ident), sync=sync)
     try:
         for source, name in copies.items():
             target.copy(source, name)
@@ -45,7 +44,7 @@ def dispose_savepoint(path: str, *, sync: bool = True) -> None:
 
     Jobs that were started from it in NO_CLAIM mode do not need it any more.
     """
-    storage, manifest = open_checkpoint(local_path(path), sync)
+    storage, manifest = open_checkpoint(path, sync)
     if manifest.savepoint is None:
         raise StateError(
             f"{path} is a checkpoint of job {manifest.job_id}, not a savepoint: the job deletes it when it does not"
@@ -55,14 +54,14 @@ def dispose_savepoint(path: str, *, sync: bool = True) -> None:
     storage.delete(paths.METADATA)
     if manifest.savepoint.home is None:
         for name in sorted(manifest.files):
-            if not Path(name).is_absolute():
+            if not is_absolute(name):
                 storage.delete(name)
     else:
-        release_pin(LocalStorage(manifest.savepoint.home, sync), manifest.savepoint.ident, manifest.job_name)
-    _remove_folder(storage)
+        release_pin(storage.at(manifest.savepoint.home), manifest.savepoint.ident, manifest.job_name)
+    storage.remove_root()
 
 
-def release_pin(home: LocalStorage, name: str, job_name: str) -> None:
+def release_pin(home: Storage, name: str, job_name: str) -> None:
     """Let go of files of a job, and delete those that nobody needs any more, unless the job runs and does so itself."""
     pins = {pin.name: pin for pin in read_pins(home)}
     if name not in pins:
@@ -79,7 +78,7 @@ def release_pin(home: LocalStorage, name: str, job_name: str) -> None:
         store.release()
 
 
-def discard_checkpoint(home: LocalStorage, manifest: Manifest, pin: str) -> None:
+def discard_checkpoint(home: Storage, manifest: Manifest, pin: str) -> None:
     """Delete a checkpoint of a job that does not run, and what only it needed: whoever took it over is done with it."""
     store = CheckpointStore(home)
     store.claim(manifest.job_name)
@@ -100,18 +99,11 @@ def _delete_unneeded(store: CheckpointStore, files: frozenset[str]) -> None:
         return
     needed = {name for manifest in completed for name in manifest.files} | {name for pin in pins for name in pin.files}
     for name in sorted(files - needed):
-        if not Path(name).is_absolute():
+        if not is_absolute(name):
             store.storage.delete(name)
 
 
-def remove_drafts(savepoint: LocalStorage) -> None:
-    """Remove what is about to become the metadata of a savepoint, if anything is."""
-    for name in savepoint.list("."):
-        if name.startswith(DRAFT):
-            savepoint.delete(name)
-
-
-def remove_half_written(savepoint: LocalStorage) -> bool:
+def remove_half_written(savepoint: Storage) -> bool:
     """Remove what a savepoint that failed has left; whether that was possible. If not, at least it has no metadata."""
     try:
         savepoint.delete(paths.METADATA)
@@ -121,10 +113,5 @@ def remove_half_written(savepoint: LocalStorage) -> bool:
     except StorageError as error:
         log.warning("The unfinished savepoint in %s could not be removed: %s", savepoint.root, error)
         return False
-    _remove_folder(savepoint)
+    savepoint.remove_root()
     return True
-
-
-def _remove_folder(savepoint: LocalStorage) -> None:
-    with suppress(OSError):  # it never came to be, or somebody has put something of theirs into it
-        Path(savepoint.root).rmdir()

@@ -8,13 +8,9 @@ with the highest token publish and delete there.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import IO
+from dataclasses import dataclass
 
 from flott.errors import ConfigurationError, FlottError, JobLockedError, StateError, StorageError
 from flott.runtime.checkpoint import paths
@@ -28,23 +24,22 @@ from flott.runtime.checkpoint.manifest import (
 )
 from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.retention import Discard
-from flott.runtime.fence import FOLDER as FENCE
-from flott.runtime.fence import Fence, open_seats
-from flott.runtime.storage import DRAFT, LocalStorage
+from flott.runtime.storage import DRAFT, Fence, Storage, open_storage
+from flott.runtime.storage.locations import last_part_of, parent_of, resolved
+from flott.runtime.storage.protocol import Lock
 
 
 @dataclass
 class CheckpointStore:
     """Durable fixed inputs and checkpoints of one job."""
 
-    storage: LocalStorage
+    storage: Storage
     token: int = 0  #: of the leader this process works for; 0: there is no other
-    _lock: IO[str] | None = None
+    _lock: Lock | None = None
 
     def __post_init__(self) -> None:
         if self.token:
-            fence = Fence(str(Path(self.storage.root, FENCE)), self.token, self.storage.sync)
-            self.storage = replace(self.storage, fence=fence)
+            self.storage = self.storage.fenced(self.token)
 
     @property
     def fence(self) -> Fence | None:
@@ -57,29 +52,27 @@ class CheckpointStore:
         A leader takes it over from leaders with lower tokens, whether they live or not (LeadershipLostError: there is
         one with a higher token).
         """
-        root = Path(self.storage.root)
+        root = self.storage.root
         try:
-            root.mkdir(parents=True, exist_ok=True)
-            lock = open(root / paths.LOCK, "a")  # noqa: SIM115  # held until release()
-        except OSError as error:
-            raise ConfigurationError(
-                f"The checkpoint directory {root} cannot be used: {error.strerror}. Set execution.checkpointing.dir to"
-                " a folder this user may write to."
-            ) from error
-        try:
+            self.storage.prepare()
             # Leaders share it: a deposed one that was stopped must not keep the next one out.
-            fcntl.flock(lock, (fcntl.LOCK_SH if self.token else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.close()
+            lock = self.storage.lock(paths.LOCK, shared=bool(self.token))
+        except (OSError, StorageError) as error:
+            reason = getattr(error.__cause__ or error, "strerror", None) or str(error)
+            raise ConfigurationError(
+                f"The checkpoint directory {root} cannot be used: {reason}. Set execution.checkpointing.dir to a folder"
+                " this user may write to."
+            ) from error
+        if lock is None:
             raise JobLockedError(
                 f"Another process is running the job in {root}. Stop it first, or start this one without"
                 " execution.state-recovery.from-latest to run it as a new job."
-            ) from error
+            )
         self._lock = lock
         try:
             self._raise_fence()
             if not self.storage.exists(paths.JOB):
-                description = {"version": 1, "job-name": job_name, "job-id": root.name}
+                description = {"version": 1, "job-name": job_name, "job-id": last_part_of(root)}
                 self.storage.publish(paths.JOB, json.dumps(description).encode())
         except FlottError:
             self.release()
@@ -89,11 +82,11 @@ class CheckpointStore:
     def _raise_fence(self) -> None:
         if self.fence is not None:
             self.fence.claim()
-        elif seats := open_seats(Path(self.storage.root, FENCE)):
+        elif tokens := paths.leader_tokens(self.storage.list(paths.FENCE)):
             raise JobLockedError(
-                f"The job in {self.storage.root} is run by a JobManager with high availability (token"
-                f" {seats[-1].partition('-')[0]}). Ask that one, or the next one, which goes on with the job; if there"
-                f" is to be none any more, delete {Path(self.storage.root, FENCE)}."
+                f"The job in {self.storage.root} is run by a JobManager with high availability (token {tokens[-1]})."
+                " Ask that one, or the next one, which goes on with the job; if there is to be none any more, delete"
+                f" {self.storage.location(paths.FENCE)}."
             )
 
     @property
@@ -132,7 +125,7 @@ class CheckpointStore:
         name = paths.epoch_input(epoch)
         if not self.storage.exists(name):
             return None
-        return decode_input(self.storage.read(name), str(Path(self.storage.root, name)))
+        return decode_input(self.storage.read(name), self.storage.location(name))
 
     def forget_input(self, epoch: int) -> None:
         """Delete the input of an epoch, so that it is chosen again. Nothing that was made of it is visible."""
@@ -147,7 +140,7 @@ class CheckpointStore:
     def read(self, checkpoint_id: int) -> Manifest:
         """A completed checkpoint."""
         name = paths.metadata(checkpoint_id)
-        return decode_manifest(self.storage.read(name), str(Path(self.storage.root, name)))
+        return decode_manifest(self.storage.read(name), self.storage.location(name))
 
     def checkpoint_ids(self) -> list[int]:
         """The numbers of all completed checkpoints, ascending."""
@@ -195,12 +188,12 @@ class CheckpointStore:
 
         With high availability, that it is over must be durable elsewhere by now: who finds nothing begins anew.
         """
-        pinned = {name for pin in read_pins(self.storage) if not pin.is_void for name in pin.files}
+        pinned = {name for pin in read_pins(self.storage) if not pin.is_void(self.storage) for name in pin.files}
         if not pinned:
             if self.fence is not None:
                 self.fence.check()
             self.release()
-            replace(self.storage, fence=None).delete_folder(".")
+            self.storage.unfenced().delete_folder(".")
             return
         for name in self.storage.list("."):
             if paths.id_of_checkpoint(name) is not None:
@@ -213,59 +206,66 @@ class CheckpointStore:
         self.release()
 
 
-def latest_job(directory: str, job_name: str, sync: bool) -> LocalStorage | None:
-    """The directory of the most recent job of this name that has a completed checkpoint.
+def latest_job(directory: str, job_name: str, sync: bool) -> Storage | None:
+    """Return the directory of the most recent job of this name that has a completed checkpoint.
 
-    If none has, of the most recent one that came as far as planning an epoch.
+    If none has, return that of the most recent one that came as far as planning an epoch.
     """
-    best: tuple[bool, int, str] | None = None
-    for path in sorted(Path(directory).glob(f"*/{paths.JOB}")):
-        if _job_name(path) != job_name:
+    best: tuple[tuple[bool, int], Storage] | None = None
+    jobs = open_storage(directory, sync=sync)
+    for job_id in jobs.list("."):
+        storage = jobs.at(jobs.location(job_id))
+        if _job_name(storage) != job_name:
             continue
-        checkpoints = _times(path.parent, "chk-*/_metadata")
-        times = checkpoints + _times(path.parent, "plans/*.json")
-        found = (bool(checkpoints), max(times, default=0), str(path.parent))
-        if times and (best is None or found[:2] > best[:2]):
-            best = found
-    return LocalStorage(best[2], sync) if best is not None else None
+        checkpoints = _times(storage, (paths.metadata_in(name) for name in storage.list(".")))
+        inputs = _times(storage, (paths.input_in(name) for name in storage.list(paths.INPUTS)))
+        found = bool(checkpoints), max([*checkpoints, *inputs], default=0)
+        if (checkpoints or inputs) and (best is None or found > best[0]):
+            best = found, storage
+    return best[1] if best is not None else None
 
 
-def _job_name(path: Path) -> str | None:
+def _job_name(storage: Storage) -> str | None:
     try:
-        return json.loads(path.read_bytes())["job-name"]  # type: ignore[no-any-return]
-    except (OSError, ValueError, LookupError, TypeError):
+        return json.loads(storage.read(paths.JOB))["job-name"]  # type: ignore[no-any-return]
+    except (StorageError, ValueError, LookupError, TypeError):
         return None  # not a description of ours, or not any more
 
 
-def _times(folder: Path, pattern: str) -> list[int]:
-    """When files were last written. A running job may delete some meanwhile."""
-    times = []
-    for path in folder.glob(pattern):
-        with contextlib.suppress(FileNotFoundError):
-            times.append(os.stat(path).st_mtime_ns)
-    return times
+def _times(storage: Storage, names: Iterator[str | None]) -> list[int]:
+    """Return when files were last written. A running job may delete some meanwhile."""
+    times = [storage.modified_ns(name) for name in names if name is not None]
+    return [time for time in times if time]
 
 
-def open_checkpoint(path: str, sync: bool) -> tuple[LocalStorage, Manifest]:
-    """The checkpoint or savepoint at a path (its folder, or the metadata file in it): its manifest, and the storage
-    below which the files are that it names."""
-    folder = Path(path).parent if Path(path).name == paths.METADATA else Path(path)
-    metadata = folder / paths.METADATA
-    if not metadata.is_file():
+def open_checkpoint(path: str, sync: bool) -> tuple[Storage, Manifest]:
+    """Open the checkpoint or savepoint at a location (its folder, or the metadata file in it).
+
+    Returns the storage below which the files are that it names, and its manifest.
+    """
+    folder = resolved(folder_of_snapshot(path))
+    storage = open_storage(folder, sync=sync)
+    metadata = storage.location(paths.METADATA)
+    if not storage.exists(paths.METADATA):
         raise StateError(
             f"{path} is not a completed checkpoint or savepoint: there is no {paths.METADATA} file in it. Give the path"
             " of a folder such as .../<job id>/chk-42 or .../savepoint-ab12cd-0123456789ab."
         )
     try:
-        data = metadata.read_bytes()
-    except OSError as error:
-        raise StateError(f"{metadata} cannot be read: {error.strerror}.") from error
-    manifest = decode_manifest(data, str(metadata))
-    if manifest.savepoint is None and paths.id_of_checkpoint(folder.name) != manifest.checkpoint_id:
+        data = storage.read(paths.METADATA)
+    except StorageError as error:
+        reason = getattr(error.__cause__, "strerror", None) or str(error)
+        raise StateError(f"{metadata} cannot be read: {reason}.") from error
+    manifest = decode_manifest(data, metadata)
+    if manifest.savepoint is None and paths.id_of_checkpoint(last_part_of(folder)) != manifest.checkpoint_id:
         raise StateError(
             f"{path} holds the metadata of checkpoint {manifest.checkpoint_id} of job {manifest.job_id}, away from the"
             " job's directory, where its files are. Give the path of the folder there; to take a checkpoint elsewhere,"
             " export it."
         )
-    root = folder if manifest.savepoint is not None else folder.parent
-    return LocalStorage(str(root.resolve()), sync), manifest
+    return (storage if manifest.savepoint is not None else storage.at(parent_of(folder))), manifest
+
+
+def folder_of_snapshot(path: str) -> str:
+    """Return the folder of a checkpoint or savepoint, given that or the metadata file in it."""
+    return parent_of(path.rstrip("/")) if last_part_of(path) == paths.METADATA else path

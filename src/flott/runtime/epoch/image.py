@@ -20,7 +20,7 @@ from flott.runtime.epoch.topology import Topology, lay_out
 from flott.runtime.epoch.user_code import main_classes, refuse_unpicklable
 from flott.runtime.logs.line import LogLimits
 from flott.runtime.managed_state.backends.backend import BackendSettings
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class JobImage:
     shapes: dict[VertexId, VertexShape]
     edges_into: dict[VertexId, tuple[int, ...]]
     payloads: dict[VertexId, bytes]  #: pickled (vertex, incoming edges, outgoing edges)
-    storage: LocalStorage
+    storage: Storage
     settings: TaskSettings
     import_path: tuple[str, ...]  #: the driver's sys.path, so that workers find the user's modules
     main_classes: bytes  #: classes of the main script, so that their instances can be pickled by name
@@ -83,7 +83,7 @@ class JobImage:
 
 
 def make_image(
-    graph: JobGraph, image_id: str, job_id: str, storage: LocalStorage, settings: TaskSettings
+    graph: JobGraph, image_id: str, job_id: str, storage: Storage, settings: TaskSettings
 ) -> JobImage:
     """Pickle a job; refuses functions that cannot travel, naming what they captured."""
     return JobImage(

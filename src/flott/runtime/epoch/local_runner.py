@@ -12,13 +12,13 @@ from flott.runtime.epoch.task import TaskCache, run_task
 from flott.runtime.epoch.wire import Row
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.files.file_sequence import StateFile
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 
 class LocalCompactor:
     """Compacts state files in the calling thread."""
 
-    def __init__(self, storage: LocalStorage | None = None) -> None:
+    def __init__(self, storage: Storage | None = None) -> None:
         self.storage = storage
         self._stopped: set[str] = set()
 

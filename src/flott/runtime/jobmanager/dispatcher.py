@@ -37,8 +37,6 @@ from flott.errors import (
 )
 from flott.runtime.clock import Clock
 from flott.runtime.entrypoint import clean_up_after
-from flott.runtime.fence import FOLDER as FENCE
-from flott.runtime.fence import Fence
 from flott.runtime.jobmanager.folders import ClusterFolders
 from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore
 from flott.runtime.jobmanager.processes.channel import Assignment, CancelOrder, Order, SuspendOrder
@@ -47,6 +45,8 @@ from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_past import JobPast, without_process
 from flott.runtime.jobmanager.views.job_view import FailureView, JobResultView, JobView
 from flott.runtime.spark.address import SparkAddress
+from flott.runtime.storage.posix_fence import FOLDER as FENCE
+from flott.runtime.storage.posix_fence import PosixFence
 
 log = logging.getLogger("flott.cluster")
 
@@ -111,7 +111,7 @@ class Dispatcher:
         self._token = token
         self._spark = spark
         self._on_gone = on_gone
-        self._fence = Fence(str(folders.shared / FENCE), token) if token else None
+        self._fence = PosixFence(str(folders.shared / FENCE), token) if token else None
         if self._fence is not None:
             self._fence.claim()  # before anything is read: it does not change behind this one's back any more
         self._store = JobStore(folders.jobs, self._fence)

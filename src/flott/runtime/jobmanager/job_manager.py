@@ -22,7 +22,6 @@ from flott.runtime.jobmanager.gateway import SavepointOrder
 from flott.runtime.jobmanager.processes.channel import CheckpointOrder, ExplainWatermarkOrder, RescaleOrder
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
-from flott.runtime.storage import local_path
 
 log = logging.getLogger("flott.cluster")
 
@@ -131,7 +130,7 @@ class JobManager:
         return self._work.submit(self._dispose, path)
 
     def _dispose(self, path: str) -> None:
-        dispose_savepoint(local_path(path), sync=options.read(self.configuration, options.STORAGE_SYNC))
+        dispose_savepoint(path, sync=options.read(self.configuration, options.STORAGE_SYNC))
 
     def task_managers(self) -> Sequence[TaskManagerView]:
         return self._carrier.task_managers()

@@ -6,8 +6,9 @@
 
 A job appears by one rename of its whole folder, ends by one rename of one file, and is forgotten by one rename of its
 folder. So there is no moment in which it is half there, or ended and about to be run. Where several JobManagers share
-the folder, all three renames are to or from the leader's seat (``runtime.fence``): a deposed one fails to do any of
-them, whenever it was stopped. Decision 0020 says who else writes to the storage that JobManagers share.
+the folder, all three renames are to or from the leader's folder in the fence (``runtime.storage.posix_fence``): a
+deposed leader fails to do any of them, whenever it was stopped. Decision 0020 says who else writes to the storage that
+JobManagers share.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flott.errors import ClusterError, FlottError, StorageFullError, SubmissionError
-from flott.runtime.fence import Fence
 from flott.runtime.jobmanager.submission import JobSubmission, is_job_id
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.jobmanager.whole_folders import WholeFolders
-from flott.runtime.storage import LocalStorage, is_full, sync_folder
+from flott.runtime.storage import PosixStorage, is_full, sync_folder
+from flott.runtime.storage.posix_fence import PosixFence
 
 log = logging.getLogger("flott.cluster")
 
@@ -48,7 +49,7 @@ class EndedJob:
 class JobStore:
     """Jobs that have not ended."""
 
-    def __init__(self, folder: Path, fence: Fence | None = None):
+    def __init__(self, folder: Path, fence: PosixFence | None = None):
         self.folder = folder
         self._folders = WholeFolders(folder, fence)
 
@@ -118,12 +119,12 @@ class JobStore:
 class JobArchive:
     """Jobs that have ended, the newest of them."""
 
-    def __init__(self, folder: Path, capacity: int, keep_ms: int, fence: Fence | None = None):
+    def __init__(self, folder: Path, capacity: int, keep_ms: int, fence: PosixFence | None = None):
         self.folder = folder
         self._capacity = capacity
         self._keep_ms = keep_ms
         self._folders = WholeFolders(folder, fence)
-        self._storage = LocalStorage(fence.home if fence is not None else str(folder), fence=fence)
+        self._storage = PosixStorage(fence.home if fence is not None else str(folder), fence=fence)
         found = [ended for entry in folder.iterdir() if is_job_id(entry.name) if (ended := _read(entry)) is not None]
         self._ended = {job.view.job_id: job for job in sorted(found, key=lambda job: job.view.end_ms)}
 

@@ -1,9 +1,9 @@
 """Folders that appear whole and disappear whole; with a fence, only by the hand of the leader. JobManager side.
 
-A folder is filled as a draft that nobody looks at, and gets its name by one rename; it loses its name by one rename,
-and is deleted then. With a fence, drafts and what is being deleted are in the leader's seat (``runtime.fence``), so for
-a leader that was deposed both renames fail, whenever it was stopped. Without one they are beside the others, with names
-that nobody takes for theirs, and what a crash has left of them goes when the next process looks.
+A folder is filled as a draft that is not read, and gets its name by one rename; it loses its name by one rename, and is
+deleted then. With a fence, drafts and what is being deleted are in the leader's folder of the fence
+(``runtime.storage.posix_fence``), so for a leader that was deposed both renames fail, whenever it was stopped. Without
+a fence they are beside the others, under names that are ignored, and the next process deletes what a crash has left.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from uuid import uuid4
 
 from flott.errors import LeadershipLostError
-from flott.runtime.fence import Fence
 from flott.runtime.storage import DRAFT, sync_folder
+from flott.runtime.storage.posix_fence import PosixFence
 
 
 class WholeFolders:
     """The folders in one folder."""
 
-    def __init__(self, root: Path, fence: Fence | None = None):
+    def __init__(self, root: Path, fence: PosixFence | None = None):
         self.root = root
         self._fence = fence
         root.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ class WholeFolders:
     def draft(self, name: str) -> Path:
         """A new, empty folder that nobody sees."""
         draft = self._place(name)
-        draft.mkdir(mode=0o700)  # without its parents: a seat that is gone is not made anew
+        draft.mkdir(mode=0o700)  # without its parents: a leader's folder that is gone is not made again
         return draft
 
     def publish(self, draft: Path, name: str) -> None:
@@ -44,14 +44,14 @@ class WholeFolders:
 
     def remove(self, name: str) -> None:
         """Delete a folder, if it is there."""
-        grave = self._place(name)
+        removed = self._place(name)
         try:
-            (self.root / name).rename(grave)
+            (self.root / name).rename(removed)
         except FileNotFoundError:
             if self._fence is not None:
                 self._fence.check()  # it was not there
         else:
-            shutil.rmtree(grave, ignore_errors=True)  # nobody looks there but who cleans up
+            shutil.rmtree(removed, ignore_errors=True)  # what is left goes when the next process cleans up
 
     def check(self, draft: Path | None) -> None:
         """After an error with a draft, or with making one: raises ``LeadershipLostError`` if that is the reason."""

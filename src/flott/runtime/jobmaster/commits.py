@@ -14,7 +14,7 @@ from flott.graph.specs import SinkSpec
 from flott.runtime.checkpoint.manifest import Manifest
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.wire import decode_batch
-from flott.runtime.fence import Fence
+from flott.runtime.storage import Fence
 
 log = logging.getLogger("flott.job")
 

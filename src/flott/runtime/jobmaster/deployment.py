@@ -21,7 +21,7 @@ from flott.runtime.epoch.image import TaskSettings, make_image
 from flott.runtime.epoch.runner import TaskRunner
 from flott.runtime.epoch.topology import Topology
 from flott.runtime.jobmaster.rescaling import ParallelismChange, RescaleRequest, changes, parallelism_of, rescale
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 log = logging.getLogger("flott.job")
 
@@ -39,7 +39,7 @@ class Deployment:
         *,
         run_id: str,
         job_id: str,
-        storage: LocalStorage,
+        storage: Storage,
         settings: TaskSettings,
     ):
         self.runner = runner

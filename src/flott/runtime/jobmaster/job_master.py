@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -282,7 +281,7 @@ class JobMaster:
 
     def _tell_restored(self, restored: RestoredFrom | None = None) -> None:
         if self._latest is not None:
-            path = str(Path(self.store.storage.root, paths.checkpoint(self._latest.checkpoint_id)))
+            path = self.store.storage.location(paths.checkpoint(self._latest.checkpoint_id))
             for listener in self.listeners:
                 listener.on_restored(restored or RestoredFrom(self._latest.checkpoint_id, path))
 

@@ -16,7 +16,7 @@ from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import Manifest, OperatorSnapshot
 from flott.runtime.epoch.redistribute import redistribute
 from flott.runtime.managed_state.files.state_file import open_state_file
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 log = logging.getLogger("flott.job")
 
@@ -42,7 +42,7 @@ class Unclaimed:
         return f"uid({self.operator.uid!r})" if self.operator.uid else f"set_uid_hash({self.ident!r})"
 
 
-def restorable(manifest: Manifest, graph: JobGraph, storage: LocalStorage, *, ignore_unclaimed: bool) -> Manifest:
+def restorable(manifest: Manifest, graph: JobGraph, storage: Storage, *, ignore_unclaimed: bool) -> Manifest:
     """The manifest without what no operator of the program claims. Refuses that unless it may be ignored, and state
     that an operator of the program cannot take over in any case."""
     for ident, snapshot in manifest.operators.items():
@@ -61,13 +61,13 @@ def restorable(manifest: Manifest, graph: JobGraph, storage: LocalStorage, *, ig
     )
 
 
-def _unclaimed(manifest: Manifest, graph: JobGraph, storage: LocalStorage) -> Iterator[Unclaimed]:
+def _unclaimed(manifest: Manifest, graph: JobGraph, storage: Storage) -> Iterator[Unclaimed]:
     for ident, snapshot in manifest.operators.items():
         if ident not in graph.operators and (what := tuple(_held(ident, snapshot, manifest, storage))):
             yield Unclaimed(ident, snapshot, what)
 
 
-def _held(ident: OperatorId, snapshot: OperatorSnapshot, manifest: Manifest, storage: LocalStorage) -> Iterator[str]:
+def _held(ident: OperatorId, snapshot: OperatorSnapshot, manifest: Manifest, storage: Storage) -> Iterator[str]:
     """What the snapshot holds of an operator, in words."""
     keyed: dict[str, None] = {}
     for name in dict.fromkeys(file.name for subtask in snapshot.subtasks for file in subtask.sequence or ()):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from pathlib import Path
 
 from flott.errors import CorruptStateError, StorageError
 from flott.runtime.checkpoint import paths
@@ -19,8 +17,9 @@ from flott.runtime.checkpoint.pins import Pin, delete_pin, read_pins, write_pin
 from flott.runtime.checkpoint.registry import SharedRegistry
 from flott.runtime.checkpoint.restoring import Claim, read_claim, settle_claim
 from flott.runtime.checkpoint.retention import Discard, orphans, subsumed
-from flott.runtime.checkpoint.savepoint_files import remove_drafts, remove_half_written
+from flott.runtime.checkpoint.savepoint_files import remove_half_written
 from flott.runtime.checkpoint.store import CheckpointStore
+from flott.runtime.storage.locations import is_absolute
 
 log = logging.getLogger("flott.job")
 
@@ -53,10 +52,11 @@ class RetainedCheckpoints:
 
     def _is_settled(self, pin: Pin) -> bool:
         """Whether there is nothing left for a pin to do, after a crash: what is half a savepoint is removed first."""
-        if pin.is_void:
-            savepoint = replace(self._store.storage, root=pin.savepoint)
-            remove_drafts(savepoint)  # a deposed leader that was about to complete it cannot do so any more
-            if pin.is_void:
+        storage = self._store.storage
+        if pin.is_void(storage):
+            savepoint = storage.at(pin.savepoint)
+            savepoint.seal(paths.METADATA)  # a deposed leader that was about to complete it cannot do so any more
+            if pin.is_void(storage):
                 return remove_half_written(savepoint)
         return not pin.files
 
@@ -115,7 +115,7 @@ class RetainedCheckpoints:
                 self._undeleted.discard(name)
                 try:
                     # What the job was started from and owns is deleted as a whole: see ``restoring``.
-                    if not (self.registry.is_referenced(name) or Path(name).is_absolute()):
+                    if not (self.registry.is_referenced(name) or is_absolute(name)):
                         self._store.storage.delete(name)
                 except StorageError as error:
                     self._undeleted.add(name)

@@ -12,7 +12,6 @@ A savepoint that fails fails its request, never the job. A job that was to end w
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import takewhile
-from pathlib import Path
 from uuid import uuid4
 
 from flott.common._savepoint_format import SavepointFormatType
@@ -37,7 +35,8 @@ from flott.runtime.epoch.runner import StateCompactor
 from flott.runtime.jobmaster.listener import SavepointNews, SavepointStage
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.side_work import SideWork
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
+from flott.runtime.storage.locations import join, resolved
 
 log = logging.getLogger("flott.job")
 
@@ -78,7 +77,7 @@ class SavepointCoordinator:
     def __init__(
         self,
         job_id: str,
-        storage: LocalStorage,
+        storage: Storage,
         retained: RetainedCheckpoints,
         compactor: StateCompactor,
         beside: SideWork,
@@ -204,17 +203,17 @@ class SavepointCoordinator:
         )  # fmt: skip
         self._tell(news)
         ident = paths.savepoint(self._job_id, uuid4().hex[:12])
-        target = replace(self._storage, root=str(Path(request.directory, ident)), sync=self._sync)
+        target = self._storage.at(join(request.directory, ident), sync=self._sync)
         try:
             # Before the pin: while this directory is out of reach nobody could say that a pin is void.
-            Path(request.directory).mkdir(parents=True, exist_ok=True)
+            self._storage.at(request.directory).prepare()
             if request.format is SavepointFormatType.NATIVE:
                 size = self._write_native(ident, target, manifest)
             else:
                 size = self._write_canonical(ident, target, manifest)
         except Exception as error:
             # Its own, whoever leads by now. If it cannot be removed the next start of the job tries: there is the pin.
-            if remove_half_written(replace(target, fence=None)):
+            if remove_half_written(target.unfenced()):
                 with suppress(Exception):  # a pin without a savepoint is void
                     self._retained.unpin(ident)
             log.warning("A savepoint of checkpoint %d failed: %s", manifest.checkpoint_id, error)
@@ -231,7 +230,7 @@ class SavepointCoordinator:
         with suppress(InvalidStateError):  # whoever asked has stopped waiting
             request.path.set_result(target.root)
 
-    def _write_canonical(self, ident: str, target: LocalStorage, manifest: Manifest) -> int:
+    def _write_canonical(self, ident: str, target: Storage, manifest: Manifest) -> int:
         self._retained.pin(Pin(ident, target.root, frozenset()))  # it keeps no file, but says what is half written
         work = canonical_work(manifest, target.root)
         orders = list(work.compactions.values())
@@ -239,19 +238,19 @@ class SavepointCoordinator:
             zip(work.compactions, self._compactor.compact(orders, self.PURPOSE) if orders else [], strict=True)
         )
         for source, name in work.copies.items():
-            target.copy(str(Path(self._storage.root, source).resolve()), name)
+            target.copy(self._storage.location(source), name)
         savepoint = canonical(manifest, ident, work, compacted)
         for name in target.list("."):
             if name not in savepoint.files:
                 target.delete(name)  # of an attempt that was tried again
         if self._sync and not self._storage.sync:
-            _flush(target, savepoint)
+            target.flush(savepoint.files)  # they were written by a job that does not flush its own files
         target.publish(paths.METADATA, encode_manifest(savepoint))
         self._retained.unpin(ident)
         return savepoint.state_bytes
 
-    def _write_native(self, ident: str, target: LocalStorage, manifest: Manifest) -> int:
-        home = str(Path(self._storage.root).resolve())
+    def _write_native(self, ident: str, target: Storage, manifest: Manifest) -> int:
+        home = resolved(self._storage.root)
         self._retained.pin(Pin(ident, target.root, manifest.files))
         target.publish(paths.METADATA, encode_manifest(native(manifest, ident, home)))
         return manifest.state_bytes
@@ -259,7 +258,7 @@ class SavepointCoordinator:
     def _failure(self, request: SavepointRequest, manifest: Manifest, error: Exception) -> SavepointError:
         fate = "The job was cancelled." if self._cancelled else "The job goes on."
         if request.after is After.DRAIN:
-            kept = Path(self._storage.root, paths.checkpoint(manifest.checkpoint_id))
+            kept = self._storage.location(paths.checkpoint(manifest.checkpoint_id))
             fate = f"The job has been drained and finishes; its last checkpoint is kept: {kept}"
         return SavepointError(f"The savepoint in {request.directory} failed. {error} {fate}")
 
@@ -267,10 +266,3 @@ class SavepointCoordinator:
 def _refuse(request: SavepointRequest, error: SavepointError) -> None:
     with suppress(InvalidStateError):
         request.path.set_exception(error)
-
-
-def _flush(target: LocalStorage, savepoint: Manifest) -> None:
-    """Force files to disk that were written by a job which does not care whether its own are."""
-    for name in savepoint.files:
-        with target.open(name) as file:
-            os.fsync(file.fileno())

@@ -9,29 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 
 
 @dataclass(frozen=True)
-class OverlayStorage(LocalStorage):
+class OverlayStorage(PosixStorage):
     """``root`` is one's own folder. What is not in it is read from ``base``, where nothing is ever written."""
 
     base: str = ""
 
     def read(self, name: str) -> bytes:
-        return LocalStorage(self._place(name), self.sync).read(name)
+        return PosixStorage(self._place(name), self.sync).read(name)
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        with LocalStorage(self._place(name), self.sync).open(name) as file:
+        with PosixStorage(self._place(name), self.sync).open(name) as file:
             yield file
 
     def list(self, folder: str) -> Iterator[str]:
         roots = (self.root, self.base)
-        yield from sorted({name for root in roots for name in LocalStorage(root, self.sync).list(folder)})
+        yield from sorted({name for root in roots for name in PosixStorage(root, self.sync).list(folder)})
 
     def exists(self, name: str) -> bool:
-        return super().exists(name) or LocalStorage(self.base, self.sync).exists(name)
+        return super().exists(name) or PosixStorage(self.base, self.sync).exists(name)
 
     def _place(self, name: str) -> str:
         return self.root if super().exists(name) else self.base

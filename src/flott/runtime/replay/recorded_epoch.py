@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from zlib import crc32
 
 from flott.errors import StateError, StorageError
@@ -15,7 +14,8 @@ from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.replay.overlay import OverlayStorage
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import open_storage
+from flott.runtime.storage.locations import last_part_of, resolved
 
 _MORE = "execution.checkpointing.num-retained says how many checkpoints a job keeps"
 
@@ -85,7 +85,7 @@ def read_epoch(directory: str, epoch: int) -> RecordedEpoch:
         ) from error
     began_here = store.read_input(epoch - 1) is not None
     resumed = _attempt_of(before)[0] != _attempt_of(after)[0] if after is not None else not began_here
-    return RecordedEpoch(store.storage.root, Path(store.storage.root).name, fixed, before, after, resumed)
+    return RecordedEpoch(store.storage.root, last_part_of(store.storage.root), fixed, before, after, resumed)
 
 
 @contextmanager
@@ -103,13 +103,13 @@ def held(recorded: RecordedEpoch) -> Iterator[RecordedEpoch]:
 
 
 def _store(directory: str) -> CheckpointStore:
-    root = Path(directory).resolve()
-    if not (root / paths.JOB).is_file():
+    storage = open_storage(resolved(directory), sync=False)
+    if not storage.exists(paths.JOB):
         raise StateError(
             f"{directory} is not the directory of a job: there is no {paths.JOB} in it. Give the folder below"
             " execution.checkpointing.dir that bears the job's id. The checkpoints of a job that finished are deleted."
         )
-    return CheckpointStore(LocalStorage(str(root), sync=False))
+    return CheckpointStore(storage)
 
 
 def _attempt_of(manifest: Manifest | None) -> tuple[str | None, int]:

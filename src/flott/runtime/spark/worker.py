@@ -23,7 +23,7 @@ from flott.runtime.managed_state.files.compaction import CompactionOrder, compac
 from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.worker_place import worker_place
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 #: The local property that carries the plan, or the name of the file that holds it.
 PLAN = "flott.plan"
@@ -77,7 +77,7 @@ class CompactionBody:
             yield compact(replace(order, target=f"{order.target}-{context.taskAttemptId()}"), self._image.storage)
 
 
-def encode_plan(plan: EpochPlan, storage: LocalStorage) -> str:
+def encode_plan(plan: EpochPlan, storage: Storage) -> str:
     """The plan as a property: itself, or where it is if it is large."""
     data = pickle.dumps(plan, protocol=5)
     if len(data) <= INLINE_BYTES:
@@ -87,7 +87,7 @@ def encode_plan(plan: EpochPlan, storage: LocalStorage) -> str:
     return "@" + name
 
 
-def decode_plan(text: str, storage: LocalStorage) -> EpochPlan:
+def decode_plan(text: str, storage: Storage) -> EpochPlan:
     """The plan in a property."""
     data = b64decode(text[1:]) if text.startswith("=") else storage.read(text[1:])
     return pickle.loads(data)  # type: ignore[no-any-return]

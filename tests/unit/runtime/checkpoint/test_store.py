@@ -14,11 +14,11 @@ from flott.errors import ConfigurationError, CorruptStateError, JobLockedError, 
 from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.checkpoint.retention import Discard
 from flott.runtime.checkpoint.store import CheckpointStore, latest_job, open_checkpoint
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 
 
 def store_at(path: Path) -> CheckpointStore:
-    return CheckpointStore(LocalStorage(str(path), sync=False))
+    return CheckpointStore(PosixStorage(str(path), sync=False))
 
 
 def manifest(checkpoint_id: int, name: str = "job") -> Manifest:
@@ -32,9 +32,9 @@ CLAIM = """
 import sys
 from flott.errors import JobLockedError
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 try:
-    CheckpointStore(LocalStorage(sys.argv[1])).claim("job")
+    CheckpointStore(PosixStorage(sys.argv[1])).claim("job")
     print("claimed")
 except JobLockedError as error:
     print("refused:", error)
@@ -149,8 +149,8 @@ def test_the_metadata_goes_first_so_that_no_checkpoint_is_seen_without_its_files
     store = store_at(tmp_path)
     store.publish(manifest(1))
     order: list[str] = []
-    monkeypatch.setattr(LocalStorage, "delete", lambda self, name: order.append(name))
-    monkeypatch.setattr(LocalStorage, "delete_folder", lambda self, name: order.append(name))
+    monkeypatch.setattr(PosixStorage, "delete", lambda self, name: order.append(name))
+    monkeypatch.setattr(PosixStorage, "delete_folder", lambda self, name: order.append(name))
     store.discard(Discard((1,), ("state/f1",)))
     assert order == ["chk-1/_metadata", "chk-1", "plans/epoch-1.json", "state/f1"]
 

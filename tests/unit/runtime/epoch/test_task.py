@@ -28,7 +28,7 @@ from flott.runtime.epoch.wire import ABORT, DATA, FAILURE, REPORT, TIME, Row, de
 from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.source import SliceAssignment, SourceAssignment
 from flott.runtime.operators.watermarks import TimeProgress
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.harness import in_process
 from flott.testing.sources import ScriptedSource
 
@@ -40,7 +40,7 @@ class Bench:
 
     def __init__(self, env: StreamExecutionEnvironment, folder: Any, settings: TaskSettings | None = None):
         self.graph: JobGraph = chain(env.get_stream_graph(clear_transformations=True, job_name="bench"))
-        self.storage = LocalStorage(str(folder), sync=False)
+        self.storage = PosixStorage(str(folder), sync=False)
         self.image: JobImage = make_image(self.graph, "image", "job", self.storage, settings or TaskSettings())
         self.states: dict[Any, tuple[SubtaskState, ...]] = {}
 

@@ -14,14 +14,14 @@ from flott.common.job_status import JobStatus
 from flott.errors import ClusterError, JobEndedError, LeadershipLostError, SubmissionError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import SystemClock
-from flott.runtime.fence import Fence
 from flott.runtime.jobmanager import dispatcher as module
 from flott.runtime.jobmanager.job_store import has_ended
 from flott.runtime.jobmanager.processes.channel import CancelOrder, CheckpointOrder, SuspendOrder
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import FailureView
 from flott.runtime.jobmaster.states import MOVES
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
+from flott.runtime.storage.posix_fence import PosixFence
 from tests.unit.runtime.jobmanager.jobs import wait_for
 from tests.unit.runtime.jobmanager.puppets import JOB, RESULT, Puppet, Stage
 
@@ -217,7 +217,7 @@ def test_a_disk_that_has_room_again_takes_the_end(stage: Stage, monkeypatch: pyt
 def _checkpoints_of(stage: Stage, job_id: str = JOB) -> str:
     """A directory of checkpoints, as a job leaves it that was killed."""
     root = str(stage.folders.checkpoints / job_id)
-    store = CheckpointStore(LocalStorage(root))
+    store = CheckpointStore(PosixStorage(root))
     store.claim("puppet")
     store.release()
     return root
@@ -318,7 +318,7 @@ def test_a_job_that_another_leader_has_taken_is_neither_ended_nor_failed_here(tm
 def test_a_deposed_leader_takes_no_job_in_and_puts_none_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     stage = Stage(tmp_path, token=1, **{"flott.cluster.job-process.restarts": "0"})
     process = stage.submit()
-    Fence(str(tmp_path / "fence"), 2).claim()
+    PosixFence(str(tmp_path / "fence"), 2).claim()
     with pytest.raises(LeadershipLostError):
         stage.submit("cd" * 16)
     dying = threading.Thread(target=process.exit, args=(1,))

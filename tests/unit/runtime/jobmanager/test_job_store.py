@@ -17,12 +17,12 @@ import pytest
 
 from flott.common.job_status import JobStatus
 from flott.errors import ClusterError, LeadershipLostError, StorageFullError, SubmissionError
-from flott.runtime.fence import Fence
 from flott.runtime.jobmanager import whole_folders
 from flott.runtime.jobmanager.job_store import JobArchive, JobStore, read_submission
 from flott.runtime.jobmanager.submission import JobFile, JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.jobmanager.whole_folders import WholeFolders
+from flott.runtime.storage.posix_fence import PosixFence
 
 ROOT = Path(__file__).parents[4]
 HOUR = 3_600_000
@@ -310,13 +310,13 @@ def test_the_end_of_a_job_is_kept_even_if_somebody_has_deleted_the_job(tmp_path:
 
 
 def test_a_deposed_leader_keeps_ends_tidies_and_forgets_no_job(tmp_path: Path):
-    deposed = Fence(str(tmp_path / "fence"), 1)
+    deposed = PosixFence(str(tmp_path / "fence"), 1)
     deposed.claim()
     store, archive = JobStore(tmp_path / "jobs", deposed), JobArchive(tmp_path / "jobs", 0, HOUR, deposed)
     for number in (1, 2):
         store.keep(submission(number), {})
     archive.put(*ended(submission(2)))
-    Fence(str(tmp_path / "fence"), 2).claim()
+    PosixFence(str(tmp_path / "fence"), 2).claim()
     before = sorted(str(path) for path in tmp_path.rglob("*"))
     for deed in (lambda: store.keep(submission(3), {}), lambda: archive.put(*ended(submission(1)))):
         with pytest.raises(LeadershipLostError):
@@ -327,12 +327,12 @@ def test_a_deposed_leader_keeps_ends_tidies_and_forgets_no_job(tmp_path: Path):
 
 
 def test_what_a_leader_was_handing_over_when_it_was_deposed_is_deleted_by_its_successor(tmp_path: Path):
-    deposed = Fence(str(tmp_path / "fence"), 1)
+    deposed = PosixFence(str(tmp_path / "fence"), 1)
     deposed.claim()
     draft = WholeFolders(tmp_path / "jobs", deposed).draft("job")
     (draft / "files").mkdir()
     (draft / "files" / "lib.zip").write_bytes(b"library")
-    Fence(str(tmp_path / "fence"), 2).claim()
+    PosixFence(str(tmp_path / "fence"), 2).claim()
     assert os.listdir(tmp_path / "jobs") == []
     assert sorted(name.partition("-")[0] for name in os.listdir(tmp_path / "fence")) == ["2", "2"], "mark and seat"
 
@@ -343,8 +343,8 @@ from pathlib import Path
 from flott.errors import LeadershipLostError
 from flott.runtime.jobmanager.job_store import JobStore
 from flott.runtime.jobmanager.submission import JobSubmission
-from flott.runtime.fence import Fence
-fence = Fence(str(Path(sys.argv[1], "fence")), 1)
+from flott.runtime.storage.posix_fence import PosixFence
+fence = PosixFence(str(Path(sys.argv[1], "fence")), 1)
 fence.claim()
 store = JobStore(Path(sys.argv[1], "jobs"), fence)
 number = 0
@@ -374,7 +374,7 @@ def test_a_process_that_was_stopped_and_deposed_keeps_no_job_when_it_goes_on(
     assert keeper.stdout is not None
     assert keeper.stdout.readline() == "kept 1\n"
     os.kill(keeper.pid, signal.SIGSTOP)
-    leader = Fence(str(tmp_path / "fence"), 2)
+    leader = PosixFence(str(tmp_path / "fence"), 2)
     leader.claim()
     found = [job.job_id for job in JobStore(tmp_path / "jobs", leader).jobs()]
     os.kill(keeper.pid, signal.SIGCONT)

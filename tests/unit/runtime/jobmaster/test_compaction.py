@@ -29,7 +29,7 @@ from flott.runtime.jobmaster.side_work import Inline, Threaded
 from flott.runtime.managed_state.files.compaction import CompactionOrder
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules, Run
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile, missing_files
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.harness import Crash, Faults, Incarnation, UnreliableStorage, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import EndOfEpoch, ScriptedSource
@@ -158,7 +158,7 @@ class Pending:
 
 
 def coordinator(folder: Path, beside: Any = None, rules: CompactionRules = SMALL) -> tuple[Compaction, Compactor, Any]:
-    retained = RetainedCheckpoints(CheckpointStore(LocalStorage(str(folder), sync=False)), 1)
+    retained = RetainedCheckpoints(CheckpointStore(PosixStorage(str(folder), sync=False)), 1)
     compactor = Compactor()
     return Compaction(compactor, retained, beside or Inline(), "run", rules), compactor, retained
 
@@ -203,7 +203,7 @@ def test_the_result_of_a_compaction_is_thrown_away_if_the_job_was_rescaled_meanw
     compaction, compactor, retained = coordinator(tmp_path)
     complete(compaction, retained, 3, operators(a0=files("d1", "d2", "d3")))
     (target,) = compactor.asked[0]
-    LocalStorage(str(tmp_path), sync=False).write(target, b"")
+    PosixStorage(str(tmp_path), sync=False).write(target, b"")
     parts = tuple(replace(file, groups=(0, 64)) for file in files("d1", "d2", "d3"))
     done = complete(compaction, retained, 4, operators(a0=parts))
     assert sequence_of(done.operators) == ["d1", "d2", "d3"]
@@ -258,7 +258,7 @@ def test_an_epoch_waits_for_the_compaction_at_work_only_if_a_sequence_is_too_lon
 
 def test_the_end_of_a_job_ends_the_compaction_at_work_and_what_it_wrote_is_deleted(tmp_path):
     compaction, compactor, retained = coordinator(tmp_path, Threaded())
-    storage, begun = LocalStorage(str(tmp_path), sync=False), threading.Event()
+    storage, begun = PosixStorage(str(tmp_path), sync=False), threading.Event()
 
     def compact(orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
         storage.write(f"{orders[0].target}-17", b"half")
@@ -297,7 +297,7 @@ def expected(epochs: int = 60) -> list[tuple[int, int]]:
 
 
 def longest_sequence(folder: Path) -> int:
-    manifest = CheckpointStore(LocalStorage(str(folder))).completed()[-1]
+    manifest = CheckpointStore(PosixStorage(str(folder))).completed()[-1]
     return max(len(subtask.sequence or ()) for op in manifest.operators.values() for subtask in op.subtasks)
 
 
@@ -351,13 +351,13 @@ def test_a_crash_while_a_result_waits_to_be_adopted_loses_nothing_and_leaves_not
         lives.append(live(counting_job(ledger, retained=2), tmp_path, on_step=die, compaction_rules=rules))
     assert sum(life.crashed for life in lives) == 8
     assert sorted(ledger.records) == expected()
-    completed = CheckpointStore(LocalStorage(str(tmp_path))).completed()
+    completed = CheckpointStore(PosixStorage(str(tmp_path))).completed()
     found = {f"state/{path.name}" for path in (tmp_path / "state").iterdir()}
     assert found == {name for manifest in completed for name in manifest.files}
 
 
 def test_the_local_compactor_stops_between_two_orders_when_it_is_told_to(tmp_path):
-    compactor = LocalCompactor(LocalStorage(str(tmp_path)))
+    compactor = LocalCompactor(PosixStorage(str(tmp_path)))
     compactor.stop("compaction")
     with pytest.raises(WorkerLostError, match="cancelled"):
         compactor.compact([CompactionOrder((), (0, 1), "t", True)], "compaction")

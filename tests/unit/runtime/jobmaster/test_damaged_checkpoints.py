@@ -11,7 +11,7 @@ import pytest
 from flott.common.job_status import JobStatus
 from flott.errors import FlottError
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.harness import Cancel, live
 from tests.unit.runtime.jobmaster.summing_job import check, new_ledger, summing_job
 
@@ -78,7 +78,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def files_of(job: Path, checkpoint: int, *, only_of_it: bool = False) -> list[str]:
     """The state files of a checkpoint; or those that the one before does not have."""
-    store = CheckpointStore(LocalStorage(str(job)))
+    store = CheckpointStore(PosixStorage(str(job)))
     files = store.read(checkpoint).files
     return sorted(files - store.read(checkpoint - 1).files if only_of_it else files)
 

@@ -12,7 +12,7 @@ from flott.common.job_status import JobStatus
 from flott.datastream import StreamExecutionEnvironment
 from flott.errors import StorageError
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.harness import Faults, UnreliableStorage, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import ScriptedSource
@@ -34,7 +34,7 @@ def counting_job(ledger: Ledger) -> StreamExecutionEnvironment:
 
 
 def missing_files(folder: Path) -> set[str]:
-    storage = LocalStorage(str(folder))
+    storage = PosixStorage(str(folder))
     return {
         f"chk-{done.checkpoint_id}: {file}"
         for done in CheckpointStore(storage).completed()

@@ -16,7 +16,7 @@ from flott.common.job_status import JobStatus
 from flott.errors import StorageError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
-from flott.runtime.storage import DRAFT, LocalStorage
+from flott.runtime.storage import DRAFT, PosixStorage
 from flott.testing.harness import Incarnation, live
 from flott.testing.sinks import Ledger
 from tests.unit.runtime.jobmaster.summing_job import check, new_ledger, summing_job
@@ -63,7 +63,7 @@ class _FullFile(io.FileIO):
 
 
 @dataclass(frozen=True)
-class DiskStorage(LocalStorage):
+class DiskStorage(PosixStorage):
     """Local storage on such a disk."""
 
     disk: Disk = field(default_factory=Disk)
@@ -84,7 +84,7 @@ def run(folder: Path, disk: Disk, ledger: Ledger, **options: str) -> Incarnation
 
 def whole(folder: Path) -> None:
     """Assert that every checkpoint has all its files, with their sizes, and that nothing is half written."""
-    for manifest in CheckpointStore(LocalStorage(str(folder))).completed():
+    for manifest in CheckpointStore(PosixStorage(str(folder))).completed():
         for operator in manifest.operators.values():
             for subtask in operator.subtasks:
                 for file in subtask.files:
@@ -126,7 +126,7 @@ def test_a_job_that_may_not_restart_fails_with_a_clear_sentence_and_can_be_start
         assert "No space left on device. Check that the folder exists, has room" in str(ended.failure)
         whole(folder)
         visible = len(ledger.records)
-        completed = CheckpointStore(LocalStorage(str(folder))).completed()
+        completed = CheckpointStore(PosixStorage(str(folder))).completed()
         assert visible == 6 * (completed[-1].checkpoint_id if completed else 0)  # what is not complete is not seen
         assert run(folder, Disk(), ledger, **NO_RETRY).status is JobStatus.FINISHED
         check(ledger)
@@ -147,7 +147,7 @@ def test_nothing_of_an_epoch_counts_that_could_not_be_written(tmp_path: Path) ->
     seen: list[tuple[int, int]] = []
 
     def full_for_a_while(begun: int, name: str) -> bool:
-        done = CheckpointStore(LocalStorage(str(folder))).completed()
+        done = CheckpointStore(PosixStorage(str(folder))).completed()
         if done and done[-1].checkpoint_id == 2 and len(disk.refused) < 12:
             seen.append((len(done), len(ledger.records)))
             return True
@@ -169,6 +169,6 @@ def test_files_that_were_given_up_do_not_stay(tmp_path: Path) -> None:
     assert ended.status is JobStatus.FINISHED
     assert len(disk.refused) > 5
     check(ledger)
-    (last,) = CheckpointStore(LocalStorage(str(tmp_path / "job"))).completed()
+    (last,) = CheckpointStore(PosixStorage(str(tmp_path / "job"))).completed()
     kept = {f"state/{path.name}" for path in (tmp_path / "job/state").iterdir()}
     assert kept == last.files

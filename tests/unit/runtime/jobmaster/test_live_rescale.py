@@ -43,7 +43,7 @@ from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.jobmaster.rescaling import ParallelismChange, RescaleRequest
 from flott.runtime.managed_state.key_groups import key_group_of
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Crash, Incarnation, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
@@ -323,7 +323,7 @@ def test_one_operator_is_rescaled_by_its_uid(tmp_path: Path) -> None:
     counting(env, script_of(4), ledger)
     _, asked = run(env, tmp_path, {("ran", 1): to(5, "count")})
     assert asked.changes == [(2, (ParallelismChange("count", 2, 5),))]
-    latest = CheckpointStore(LocalStorage(str(tmp_path))).completed()[-1]
+    latest = CheckpointStore(PosixStorage(str(tmp_path))).completed()[-1]
     assert {op.uid: op.parallelism for op in latest.operators.values()} == {
         "numbers": 2, "count": 5, "sink": 2,
     }  # fmt: skip
@@ -513,7 +513,7 @@ def test_a_rescaled_job_leaves_no_files_behind(tmp_path: Path) -> None:
     env = in_process(2)
     counting(env, script_of(12), Ledger(uuid4().hex))
     run(env, tmp_path, {("ran", n): to(1 + n % 4) for n in range(1, 11)})
-    storage = LocalStorage(str(tmp_path))
+    storage = PosixStorage(str(tmp_path))
     referred = CheckpointStore(storage).completed()[-1].files
     assert {path.name for path in (tmp_path / "state").iterdir()} == {Path(name).name for name in referred}
 

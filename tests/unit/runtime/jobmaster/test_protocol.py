@@ -24,7 +24,7 @@ from flott.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from flott.errors import StorageError
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Cancel, Crash, Faults, Incarnation, UnreliableStorage, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
@@ -76,7 +76,7 @@ class TornStorage(UnreliableStorage):
         try:
             super().write(name, data)
         except Crash:
-            LocalStorage(self.root, sync=False).write(name, data[: len(data) // 2])
+            PosixStorage(self.root, sync=False).write(name, data[: len(data) // 2])
             raise
 
     @contextmanager
@@ -86,13 +86,13 @@ class TornStorage(UnreliableStorage):
             with super().create(name) as file:
                 yield file
         except Crash:
-            LocalStorage(self.root, sync=False).write(name, b"FLOTTST2 and no more")
+            PosixStorage(self.root, sync=False).write(name, b"FLOTTST2 and no more")
             raise
 
 
 def tidy(folder: Path, retained: int = 1) -> list[str]:
     """What lies in a job's folder and should not: files no retained checkpoint refers to, plans, half-made folders."""
-    store = CheckpointStore(LocalStorage(str(folder)))
+    store = CheckpointStore(PosixStorage(str(folder)))
     completed = store.completed()
     kept = {name for manifest in completed for name in manifest.files}
     kept |= {f"chk-{manifest.checkpoint_id}/_metadata" for manifest in completed}
@@ -339,7 +339,7 @@ def test_as_many_checkpoints_are_retained_as_asked_for_and_each_can_be_read(reta
 
     def look(step: str, epoch: int) -> None:
         if step == "committed":
-            completed = CheckpointStore(LocalStorage(str(tmp_path))).completed()
+            completed = CheckpointStore(PosixStorage(str(tmp_path))).completed()
             seen.append(len(completed))
             assert [m.checkpoint_id for m in completed] == list(range(epoch - len(completed) + 1, epoch + 1))
             for manifest in completed:

@@ -28,7 +28,7 @@ from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.managed_state.files.compaction import CompactionOrder
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.harness import Faults, UnreliableStorage
 
 OPERATOR = OperatorId("0123456789abcdef" * 2)
@@ -59,7 +59,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class TroubledStorage(LocalStorage):
+class TroubledStorage(PosixStorage):
     trouble: Trouble = field(default_factory=Trouble)
 
     def delete(self, name: str) -> None:
@@ -78,7 +78,7 @@ class TroubledStorage(LocalStorage):
 class Folder:
     """A runner that can only compact, and adds to the names it was given, as Spark's does."""
 
-    def __init__(self, storage: LocalStorage):
+    def __init__(self, storage: PosixStorage):
         self.storage = storage
 
     def compact(self, orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
@@ -88,7 +88,7 @@ class Folder:
         self.storage.trouble.strike()  # type: ignore[attr-defined]
         changes = [change for file in order.sequence for change in json.loads(self.storage.read(file.name))]
         name = f"{order.target}-7"
-        LocalStorage.write(self.storage, name, json.dumps(changes).encode())
+        PosixStorage.write(self.storage, name, json.dumps(changes).encode())
         return StateFile(name, len(changes), order.whole)
 
     def stop(self, purpose: str) -> None:
@@ -169,7 +169,7 @@ class Job:
             sequence = (last[index].sequence or ()) if index < len(last) else ()
             if index < len(changed) and changed[index]:
                 name = f"state/{OPERATOR[:16]}-{index}-{epoch}-r{self.run}-{self.attempt}"
-                LocalStorage.write(self.storage, name, json.dumps([f"{epoch}"]).encode())
+                PosixStorage.write(self.storage, name, json.dumps([f"{epoch}"]).encode())
                 sequence = (*sequence, StateFile(name, 1, False))
             yield sequence
 
@@ -223,7 +223,7 @@ class Checks:
         self.meanings: dict[int, list[list[str]]] = {}
 
     def nothing_needed_is_gone(self) -> None:
-        for done in CheckpointStore(LocalStorage(self.root)).completed():
+        for done in CheckpointStore(PosixStorage(self.root)).completed():
             found = meaning(self.root, done)
             assert self.meanings.setdefault(done.checkpoint_id, found) == found
             before = self.meanings.get(done.checkpoint_id - 1, [])
@@ -320,7 +320,7 @@ def test_half_a_savepoint_stays_pinned_until_it_can_be_removed(tmp_path):
     home, savepoint = tmp_path / "job", tmp_path / "savepoints" / "savepoint-j-1"
     savepoint.mkdir(parents=True)
     (savepoint / f"{OPERATOR}-0.state").write_text("half")
-    write_pin(LocalStorage(str(home), sync=False), Pin("savepoint-j-1", str(savepoint), frozenset()))
+    write_pin(PosixStorage(str(home), sync=False), Pin("savepoint-j-1", str(savepoint), frozenset()))
     faults = Faults(lambda verb, name: verb == "delete")
     store = CheckpointStore(UnreliableStorage(str(home), sync=False, faults=faults))
     RetainedCheckpoints(store, 1).open()
@@ -333,7 +333,7 @@ def test_half_a_savepoint_stays_pinned_until_it_can_be_removed(tmp_path):
 
 
 def test_a_pin_is_kept_while_the_place_of_its_savepoint_is_out_of_reach(tmp_path):
-    storage = LocalStorage(str(tmp_path), sync=False)
+    storage = PosixStorage(str(tmp_path), sync=False)
     storage.write("state/a", b"x")
     write_pin(storage, Pin("s", str(tmp_path / "not mounted" / "s"), frozenset(["state/a"])))
     retained = RetainedCheckpoints(CheckpointStore(storage), 1)

@@ -40,7 +40,7 @@ from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.rescaling import RescaleRequest
 from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.jobmaster.side_work import Inline
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.harness import Crash, Faults, Incarnation, UnreliableStorage, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import EndOfEpoch, ScriptedSource
@@ -141,7 +141,7 @@ def run(
     source: Any,
     ledger: Ledger,
     build: Configure = counting,
-    storage: LocalStorage | None = None,
+    storage: PosixStorage | None = None,
     parallelism: int = 2,
     **options: str,
 ) -> Incarnation:
@@ -338,7 +338,7 @@ def test_a_slow_savepoint_holds_on_to_files_that_the_job_does_not_need_any_more(
     assert life.status is JobStatus.FINISHED, life.failure
     restore(asking.path, source, second)
     assert Counter(second.records) + expected(range(12)) == expected(range(60))
-    completed = CheckpointStore(LocalStorage(str(tmp_path / "job"))).completed()
+    completed = CheckpointStore(PosixStorage(str(tmp_path / "job"))).completed()
     assert set(os.listdir(state)) == {Path(name).name for manifest in completed for name in manifest.files}
 
 
@@ -507,9 +507,9 @@ def test_a_native_savepoint_disposed_of_while_the_job_runs_lets_its_files_go(tmp
 
     life = run(Disposing(0, tmp_path), tmp_path / "job", source, ledger)
     assert life.status is JobStatus.FINISHED
-    completed = CheckpointStore(LocalStorage(str(tmp_path / "job"))).completed()
+    completed = CheckpointStore(PosixStorage(str(tmp_path / "job"))).completed()
     assert set(os.listdir(state)) == {Path(name).name for manifest in completed for name in manifest.files}
-    assert list(read_pins(LocalStorage(str(tmp_path / "job")))) == []
+    assert list(read_pins(PosixStorage(str(tmp_path / "job")))) == []
     assert folders(tmp_path / "sp") == []
 
 
@@ -667,7 +667,7 @@ def test_a_crash_at_any_moment_of_a_savepoint_leaves_no_trace_of_it(
         assert Counter(ledger.records) == expected(range(8 if drained else 16)), moment
         complete = [name for name in folders(target) if (target / name / "_metadata").exists()]
         assert folders(target) == complete, "what was half written is gone"
-        pins = read_pins(LocalStorage(str(folder)))
+        pins = read_pins(PosixStorage(str(folder)))
         assert [Path(pin.savepoint).name for pin in pins] == (complete if format_type is NATIVE else [])
         for name in complete:
             restore(str(target / name), source, Ledger(uuid4().hex))
@@ -717,7 +717,7 @@ def test_a_claimed_savepoint_is_used_where_it_is_and_goes_with_the_job(
     def look(step: str, epoch: int) -> None:
         if step == "planned":
             (own,) = (tmp_path / "new").iterdir()
-            store = CheckpointStore(LocalStorage(str(own)))
+            store = CheckpointStore(PosixStorage(str(own)))
             referred = {name for manifest in store.completed() for name in manifest.files if os.path.isabs(name)}
             seen.append(bool(referred))
             assert all(Path(name).exists() for name in referred)
@@ -780,7 +780,7 @@ def test_a_claimed_savepoint_is_deleted_while_the_job_runs_once_its_files_are_co
     source, ledger = ScriptedSource(script(400, 2)), Ledger(uuid4().hex)
     asking = Asking(1, tmp_path / "sp", After.STOP)
     run(asking, tmp_path / "job", source, ledger)
-    store = CheckpointStore(LocalStorage(str(tmp_path / "next"), sync=False))
+    store = CheckpointStore(PosixStorage(str(tmp_path / "next"), sync=False))
     store.claim("job")
     begin_with(open_snapshot(asking.path, False), store, "job", ClaimMode.CLAIM)
     store.release()
@@ -829,7 +829,7 @@ def test_a_job_continues_though_the_savepoint_it_began_with_is_gone(tmp_path: Pa
 def test_a_start_that_is_refused_leaves_the_job_that_runs_in_the_directory_alone(tmp_path: Path) -> None:
     source, ledger = ScriptedSource(script(40)), Ledger(uuid4().hex)
     path = _savepoint(tmp_path, source, ledger, CANONICAL)
-    other = CheckpointStore(LocalStorage(str(tmp_path / "new" / "running"), sync=False))
+    other = CheckpointStore(PosixStorage(str(tmp_path / "new" / "running"), sync=False))
     other.claim("restored")
     other.write_input(EpochInput(1, 0, {}))
     with pytest.raises(JobLockedError):
@@ -845,7 +845,7 @@ def test_a_start_that_is_refused_leaves_the_job_that_runs_in_the_directory_alone
 def test_a_native_savepoint_of_a_job_that_claimed_its_own_beginning_keeps_all_of_it(tmp_path: Path) -> None:
     source, ledger = ScriptedSource(script(40)), Ledger(uuid4().hex)
     first = _savepoint(tmp_path, source, ledger, CANONICAL)
-    store = CheckpointStore(LocalStorage(str(tmp_path / "next"), sync=False))
+    store = CheckpointStore(PosixStorage(str(tmp_path / "next"), sync=False))
     store.claim("job")
     begin_with(open_snapshot(first, False), store, "job", ClaimMode.CLAIM)
     store.release()

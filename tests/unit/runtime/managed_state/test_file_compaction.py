@@ -10,7 +10,7 @@ from flott.errors import CorruptStateError, StorageError
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.files.state_file import open_state_file
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from tests.unit.runtime.managed_state.keyed_workers import ALL_GROUPS, MemoryStorage, Worker, compacted, fresh, group_of
 
 
@@ -83,7 +83,7 @@ def test_a_compaction_of_compactions_means_what_the_files_meant():
 
 
 def test_a_compaction_that_fails_leaves_no_file_and_nothing_else_changes(tmp_path):
-    storage = LocalStorage(str(tmp_path), sync=False)
+    storage = PosixStorage(str(tmp_path), sync=False)
     sequence, _ = written(storage, *EPOCHS)
     damaged = tmp_path / sequence[1].name
     intact = damaged.read_bytes()

@@ -20,7 +20,7 @@ from flott.runtime.managed_state.files.state_file import (
     open_state_file,
 )
 from flott.runtime.managed_state.files.table_header import TableHeader
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from tests.unit.runtime.managed_state.keyed_workers import MemoryStorage, Worker
 
 TABLES = [TableHeader("count", "value"), TableHeader("seen", "map", True)]
@@ -267,7 +267,7 @@ def test_no_class_of_flott_is_needed_to_read_a_block():
 
 
 def test_a_file_is_there_only_when_it_is_finished(tmp_path):
-    storage = LocalStorage(str(tmp_path), sync=False)
+    storage = PosixStorage(str(tmp_path), sync=False)
     with pytest.raises(KeyError, match="unheard of"), create_state_file(storage, "state/f", TABLES) as writer:
         writer.add(0, {"count": DELTAS["count"][0], "unheard of": []})
     assert list((tmp_path / "state").iterdir()) == []
@@ -279,6 +279,6 @@ def test_a_file_is_there_only_when_it_is_finished(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    storage = LocalStorage(str(tmp_path), sync=False)
+    storage = PosixStorage(str(tmp_path), sync=False)
     with pytest.raises(StorageError, match=r"state/gone: No such file"), open_state_file(storage, "state/gone"):
         pass

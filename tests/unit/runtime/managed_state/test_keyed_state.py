@@ -16,7 +16,7 @@ from flott.errors import ProgramError, StateError, StorageError, TypeMismatchErr
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile, missing_files
 from flott.runtime.managed_state.key_groups import groups_of
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from tests.unit.runtime.managed_state.keyed_workers import (
     KEYS,
     MAX_PARALLELISM,
@@ -466,7 +466,7 @@ def test_a_checkpoint_with_another_kind_of_state_under_a_name_is_refused():
 
 
 def test_it_works_on_real_files(tmp_path):
-    storage, live = LocalStorage(str(tmp_path), sync=False), Worker()
+    storage, live = PosixStorage(str(tmp_path), sync=False), Worker()
     sequence: FileSequence = ()
     for number in range(20):
         sequence = run(live, sequence, storage, f"state/f{number}", ("add", "a", number % 6), ("put", "b", number % 6))

@@ -23,7 +23,7 @@ from flott.runtime.managed_state.kinds.panes import ListPaneTable, PaneTable
 from flott.runtime.managed_state.kinds.tables import ListTable, ValueTable
 from flott.runtime.managed_state.kinds.timelines import TimelineTable
 from flott.runtime.managed_state.schema.state_types import StateTypes
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 
 GROUPS = 16
 KEYS = [f"key {number}" for number in range(40)]
@@ -122,7 +122,7 @@ class Life:
 
     def __init__(self, backend: Callable[[range, Path], KeyedState], ask: Callable[[KeyedState], Any], folder: Path):
         self.backend, self.ask, self.folder = backend, ask, folder
-        self.storage = LocalStorage(str(folder), sync=False)
+        self.storage = PosixStorage(str(folder), sync=False)
         self.files = 0
         self.held: list[tuple[str, Any]] = []  #: what was there when the last epoch began
 

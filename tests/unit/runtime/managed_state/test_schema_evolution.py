@@ -29,7 +29,7 @@ from flott.errors import StateMigrationError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.operators.context import state_handle
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.harness import Cancel, Incarnation, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import Abort, EndOfEpoch, ScriptedSource
@@ -105,7 +105,7 @@ def show(state: Any) -> Any:
 
 def versions(folder: Path) -> list[Any]:
     """The types of the state 'accounts' in the files of the last checkpoint, oldest file first."""
-    storage = LocalStorage(str(folder / "job"))
+    storage = PosixStorage(str(folder / "job"))
     manifest = CheckpointStore(storage).completed()[-1]
     found = []
     for snapshot in manifest.operators.values():

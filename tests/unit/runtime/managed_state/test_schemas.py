@@ -27,7 +27,7 @@ from flott.runtime.managed_state.operator.operator_handles import TaskOperatorSt
 from flott.runtime.managed_state.operator.operator_shares import OperatorStart, StateShare
 from flott.runtime.managed_state.operator.operator_state import OperatorState
 from flott.runtime.operators.context import TableStateStore, state_handle
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 
 GROUPS = 16
 KEYS = [f"key {number}" for number in range(40)]
@@ -58,7 +58,7 @@ class Job:
 
     def __init__(self, make: Make, folder: Path):
         self.make = make
-        self.storage = LocalStorage(str(folder), sync=False)
+        self.storage = PosixStorage(str(folder), sync=False)
         self.files = 0
 
     def epoch(
@@ -280,7 +280,7 @@ def test_what_is_converted_when_it_is_saved_is_what_the_worker_goes_on_with(job:
 
 
 def operator_epoch(
-    storage: LocalStorage, start: OperatorStart, name: str, descriptor: StateDescriptor | None, act: Any = None
+    storage: PosixStorage, start: OperatorStart, name: str, descriptor: StateDescriptor | None, act: Any = None
 ) -> tuple[OperatorStart, Any]:
     state = OperatorState("keeper")
     state.bring_to(start, storage)
@@ -293,7 +293,7 @@ def operator_epoch(
 
 
 def test_operator_state_is_converted_too(tmp_path: Path) -> None:
-    storage = LocalStorage(str(tmp_path), sync=False)
+    storage = PosixStorage(str(tmp_path), sync=False)
     old, new = ListStateDescriptor("l", Types.INT()), ListStateDescriptor("l", Types.STRING())
     new.set_migration(lambda number: f"<{number}>")
     first, _ = operator_epoch(storage, OperatorStart(), "1", old, lambda state: state.add_all([1, 2]))
@@ -312,7 +312,7 @@ def test_operator_state_is_converted_too(tmp_path: Path) -> None:
 
 
 def test_broadcast_state_is_converted_too(tmp_path: Path) -> None:
-    storage = LocalStorage(str(tmp_path), sync=False)
+    storage = PosixStorage(str(tmp_path), sync=False)
     old = MapStateDescriptor("m", Types.INT(), Types.INT())
     new = MapStateDescriptor("m", Types.BIG_DEC(), Types.DOUBLE())
     start, _ = operator_epoch(storage, OperatorStart(), "1", old, lambda state: state.put_all({1: 2}))

@@ -29,7 +29,7 @@ from flott.errors import StorageError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStart
 from flott.runtime.managed_state.operator.operator_state import OperatorState
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Cancel, Crash, Faults, Incarnation, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
@@ -99,7 +99,7 @@ def program(env: StreamExecutionEnvironment, source: Any, triples: Ledger, count
 
 def items_in(folder: Path, uid: str, state: str = "", mode: Mode = Mode.SPLIT) -> list[list[Any]]:
     """What the latest checkpoint holds of an operator's list state, by subtask."""
-    storage = LocalStorage(str(folder))
+    storage = PosixStorage(str(folder))
     (snapshot,) = [op for op in CheckpointStore(storage).completed()[-1].operators.values() if op.uid == uid]
     found = []
     for subtask in snapshot.subtasks:

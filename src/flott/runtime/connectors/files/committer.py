@@ -9,9 +9,9 @@ being written is deleted and written again. Readers see only parts, and a part a
 Bulk formats go from staged to part in one rename.
 
 With high availability a committer that was deposed may be at work beside its successor's. Making a staged file a
-segment, or a bulk part, is the same rename for both: whoever comes second finds it done. Rolling is not the same, since
-the successor may put more segments into a part. So parts are written in a seat behind a fence (``runtime.fence``), and
-the successor removes that before it looks at the directories.
+segment, or a bulk part, is the same rename for both: the second one finds it done. Rolling is not the same, since the
+successor may put more segments into a part. So parts are written in the leader's folder behind a fence
+(``runtime.storage.posix_fence``), and the successor removes that folder before it looks at the directories.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from flott.runtime.connectors.files.names import (
 )
 from flott.runtime.connectors.files.rolling import Segment, is_abandoned, is_due
 from flott.runtime.connectors.files.writer import encoder_header
-from flott.runtime.fence import Fence
 from flott.runtime.storage import sync_folder
+from flott.runtime.storage.posix_fence import PosixFence
 
 log = logging.getLogger("flott.job")
 
@@ -72,7 +72,7 @@ class FileCommitter(Committer):
         self._own: set[str] = set()  # writers whose segments and staged files are ours to handle
         self._opened = False
         self._writer = ""
-        self._fence: Fence | None = None  # with high availability, once there was anything to commit
+        self._fence: PosixFence | None = None  # with high availability, once there was anything to commit
         self._finished = False
         self._listing: _Listing | None = None  # None: look at the directories again
 
@@ -105,7 +105,7 @@ class FileCommitter(Committer):
     def _take_over(self, permit: CommitPermit) -> None:
         """Before the first look at the directories: no deposed leader rolls anything any more."""
         if permit.leader and self._opened and self._fence is None and os.path.isdir(self._sink.base_path):
-            fence = Fence(self._path("", fence_folder(self._writer)), permit.leader)
+            fence = PosixFence(self._path("", fence_folder(self._writer)), permit.leader)
             fence.claim()
             self._fence = fence
 

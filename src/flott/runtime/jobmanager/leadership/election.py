@@ -1,7 +1,7 @@
 """An election: several JobManagers stand for it, one leads, with a token that no leader before it had. JobManager side.
 
 What an election promises is a *hint*: while ``lost`` is not set this process most likely leads. It can be stopped for
-any time between looking and doing, so what must not happen twice is protected by the token (``runtime.fence``).
+any time between looking and doing, so what must not happen twice is protected by the token (``runtime.storage``).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from flott.runtime.managed_state.schema.schemas import TableSchemas
 from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.managed_state.ttl.lifetimes import Lifetimes
 from flott.runtime.managed_state.ttl.time_to_live import state_name
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 if TYPE_CHECKING:
     from flott.common.typeinfo import TypeInformation
@@ -191,7 +191,7 @@ class KeyedState:
 
     # --- restoring ---------------------------------------------------------------------------------------------------
 
-    def bring_to(self, sequence: FileSequence, storage: LocalStorage) -> None:
+    def bring_to(self, sequence: FileSequence, storage: Storage) -> None:
         """Make this the state that the sequence describes, reading as few files as possible."""
         if any(table.has_changes() for table in self._tables.values()):
             self._reset()  # an epoch that failed left them
@@ -211,7 +211,7 @@ class KeyedState:
         self.lifetimes.restored()
         self.schemas.settle()
 
-    def _load(self, file: StateFile, storage: LocalStorage) -> None:
+    def _load(self, file: StateFile, storage: Storage) -> None:
         with open_state_file(storage, file.name) as reader:
             for header in reader.tables:
                 self.schemas.loaded(header, file.within(self.groups))
@@ -243,7 +243,7 @@ class KeyedState:
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def save(self, sequence: FileSequence, storage: LocalStorage, name: str) -> FileSequence:
+    def save(self, sequence: FileSequence, storage: Storage, name: str) -> FileSequence:
         """Write what changed as a new file of this name, if anything did; returns the sequence with it."""
         unwritten = self.lifetimes.unwritten
         changed = [table for table, held in self._tables.items() if self._has_changes(held) or table in unwritten]

@@ -15,7 +15,7 @@ from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.kinds.table_kinds import make_table
 from flott.runtime.managed_state.kinds.tables import Delta
 from flott.runtime.managed_state.ttl.time_to_live import Horizon, drop_expired
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CompactionOrder:
     horizon: Horizon | None = None  #: a base leaves out what has expired by then, where the program wants it
 
 
-def compact(order: CompactionOrder, storage: LocalStorage) -> StateFile:
+def compact(order: CompactionOrder, storage: Storage) -> StateFile:
     """Write the compacted file and return the reference to it."""
     with open_sequence(order.sequence, range(*order.groups), storage) as sequence:
         headers = sequence.headers

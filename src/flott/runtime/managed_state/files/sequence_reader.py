@@ -16,7 +16,7 @@ from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.kinds.table_kinds import make_table
 from flott.runtime.managed_state.kinds.tables import Delta, Table
 from flott.runtime.managed_state.ttl.time_to_live import newest
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def applied(header: TableHeader, deltas: Iterator[Delta] | list[Delta]) -> Table
 
 @contextmanager
 def open_sequence(
-    sequence: FileSequence, groups: range, storage: LocalStorage, *, plain: bool = False
+    sequence: FileSequence, groups: range, storage: Storage, *, plain: bool = False
 ) -> Iterator[SequenceReader]:
     """A sequence, to be read for some key groups. ``plain``: without the classes of the program that wrote it."""
     with ExitStack() as stack:

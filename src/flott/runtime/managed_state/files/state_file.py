@@ -28,7 +28,7 @@ from flott.errors import CorruptStateError, StateError
 from flott.runtime.managed_state.files.sections import decode_delta, encode_delta
 from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.kinds.tables import Delta
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 MAGIC = b"FLOTTST"
 VERSION = b"2"
@@ -238,14 +238,14 @@ class StateFileReader:
 
 
 @contextmanager
-def open_state_file(storage: LocalStorage, name: str) -> Iterator[StateFileReader]:
+def open_state_file(storage: Storage, name: str) -> Iterator[StateFileReader]:
     """A state file in a storage, to be read."""
     with storage.open(name) as file:
         yield StateFileReader(file, name)
 
 
 @contextmanager
-def create_state_file(storage: LocalStorage, name: str, tables: Iterable[TableHeader]) -> Iterator[StateFileWriter]:
+def create_state_file(storage: Storage, name: str, tables: Iterable[TableHeader]) -> Iterator[StateFileWriter]:
     """A new state file in a storage; finished at the end of the block, or not there if that fails."""
     with storage.create(name) as file:
         writer = StateFileWriter(file, tables)

@@ -28,7 +28,7 @@ from flott.runtime.managed_state.operator.operator_shares import (
 from flott.runtime.managed_state.schema.evolution import Convert
 from flott.runtime.managed_state.schema.state_types import StateTypes, conversion, key_conversion
 from flott.runtime.managed_state.schema.type_schema import schema_of
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 #: Files are indexed by key group; operator state has none and stands in this one.
 _GROUP = 0
@@ -128,7 +128,7 @@ class OperatorState:
 
     # --- restoring ---------------------------------------------------------------------------------------------------
 
-    def bring_to(self, start: OperatorStart, storage: LocalStorage) -> bool:
+    def bring_to(self, start: OperatorStart, storage: Storage) -> bool:
         """Make this the state that an epoch begins with; whether it was not so already."""
         self.restored = start.restored
         version = start.file.name if start.file is not None else None
@@ -145,13 +145,13 @@ class OperatorState:
             self.version = version
         return True
 
-    def _load(self, file: OperatorStateFile, storage: LocalStorage) -> None:
+    def _load(self, file: OperatorStateFile, storage: Storage) -> None:
         data = storage.read(file.name)
         for header, items in _read(data, file.name).values():
             self._held(header, file.name).take(items, header, self._what(header.name))
         self._file, self._digest = file, _digest_of(data)
 
-    def _take(self, shares: Iterable[StateShare], storage: LocalStorage) -> None:
+    def _take(self, shares: Iterable[StateShare], storage: Storage) -> None:
         contents: dict[str, dict[str, tuple[TableHeader, list[Any]]]] = {}
         for share in shares:
             if share.file not in contents:
@@ -177,7 +177,7 @@ class OperatorState:
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def save(self, storage: LocalStorage, name: str) -> OperatorStateFile | None:
+    def save(self, storage: Storage, name: str) -> OperatorStateFile | None:
         """Write everything as a new file of this name if it changed; returns the file that holds it, if any does."""
         if self.version != UNSAVED and not self._has_changes():
             return self._file

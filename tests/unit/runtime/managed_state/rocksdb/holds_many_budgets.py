@@ -15,7 +15,7 @@ from flott.runtime.managed_state.backends.rocksdb.keyed_state import RocksKeyedS
 from flott.runtime.managed_state.backends.rocksdb.store import Budget
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.handles import TableValueState
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 
 VALUE_BYTES = 8 * 1024
 BATCH = 64
@@ -31,7 +31,7 @@ def resident_kb(field: str) -> int:
 
 def measure(folder: Path, budget: int, times: int) -> dict[str, int]:
     """Hold so many budgets of state in one epoch, and touch some of it in three more."""
-    storage = LocalStorage(str(folder / "job"), sync=False)
+    storage = PosixStorage(str(folder / "job"), sync=False)
     state = RocksKeyedState("large", 128, range(128), folder / "local", Budget(budget))
     state.bring_to((), storage)
     state.close()

@@ -17,7 +17,7 @@ from flott.runtime.managed_state.files.compaction import CompactionOrder, compac
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.handles import TableReducingState, TableValueState
 from flott.runtime.managed_state.key_groups import groups_of
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
 
 pytest.importorskip("rocksdict", reason="the RocksDB binding is not installed")
 
@@ -129,7 +129,7 @@ def rocks(folder: Path, groups: range = range(GROUPS), budget: int = 4 << 20) ->
 @pytest.mark.parametrize("seed", range(24))
 def test_through_epochs_crashes_and_take_overs_the_database_holds_what_memory_would(tmp_path, seed):
     chance = random.Random(seed)
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     local = tmp_path / "local" / "state"
     workers = [Copy(rocks(local), cramped=chance.random() < 0.4) for _ in range(2)]
     sequence: FileSequence = ()
@@ -162,7 +162,7 @@ def test_through_epochs_crashes_and_take_overs_the_database_holds_what_memory_wo
 
 
 def _compacted(
-    before: FileSequence, saved: FileSequence, storage: LocalStorage, chance: random.Random, epoch: int
+    before: FileSequence, saved: FileSequence, storage: PosixStorage, chance: random.Random, epoch: int
 ) -> FileSequence:
     if len(saved) < 3 or chance.random() > 0.4:
         return saved
@@ -175,7 +175,7 @@ def _compacted(
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 5])
 def test_a_change_of_parallelism_moves_every_key_to_the_database_of_its_new_subtask(tmp_path, parallelism):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     old = [rocks(tmp_path / "old" / str(i), groups_of(i, GROUPS, 3)) for i in range(3)]
     sequences = []
     for index, state in enumerate(old):
@@ -197,7 +197,7 @@ def test_a_change_of_parallelism_moves_every_key_to_the_database_of_its_new_subt
 
 
 def test_a_database_that_cannot_be_read_is_made_anew(tmp_path):
-    storage, folder = LocalStorage(str(tmp_path / "job"), sync=False), tmp_path / "local"
+    storage, folder = PosixStorage(str(tmp_path / "job"), sync=False), tmp_path / "local"
     state = rocks(folder)
     state.bring_to((), storage)
     state.value_table("value").entries["a"] = 1
@@ -210,7 +210,7 @@ def test_a_database_that_cannot_be_read_is_made_anew(tmp_path):
 
 
 def test_reading_one_item_of_a_large_map_reads_no_other(tmp_path):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
     state.bring_to((), storage)
     handle = state.map_state(state.map_table("map"), state.current)
@@ -228,7 +228,7 @@ def test_reading_one_item_of_a_large_map_reads_no_other(tmp_path):
 
 @pytest.mark.parametrize("cramped", [False, True], ids=["in memory", "put aside"])
 def test_a_map_whose_items_were_removed_one_by_one_leaves_no_entry(tmp_path, cramped):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
     table, sequence = state.map_table("map"), ()
     handle = state.map_state(table, state.current)
@@ -247,7 +247,7 @@ def test_a_map_whose_items_were_removed_one_by_one_leaves_no_entry(tmp_path, cra
 
 
 def test_a_list_is_appended_to_without_being_read_and_iterated_without_being_loaded(tmp_path):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
     sequence: FileSequence = ()
     for epoch in range(3):
@@ -266,7 +266,7 @@ def test_a_list_is_appended_to_without_being_read_and_iterated_without_being_loa
 
 
 def test_a_list_with_a_hole_is_refused(tmp_path):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
     state.bring_to((), storage)
     state.list_table("list").apply([[], [("a", 5, [1])], []])
@@ -277,7 +277,7 @@ def test_a_list_with_a_hole_is_refused(tmp_path):
 
 @pytest.mark.parametrize("step", [1, 3, 100])
 def test_a_walk_in_steps_sees_every_committed_entry_once_as_it_is_now(tmp_path, step):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     copy = Copy(rocks(tmp_path / "local"))
     copy.state.bring_to((), storage)
     for n, key in enumerate(KEYS):
@@ -310,7 +310,7 @@ def walked(table: Any, step: int) -> list[tuple[Any, Any]]:
 def test_the_last_epoch_on_a_host_is_taken_in_without_reading_its_file_whoever_ran_it(tmp_path, monkeypatch):
     read: list[int] = []
     monkeypatch.setattr(RocksKeyedState, "_apply", lambda self, reader, group: read.append(group))
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     workers = [rocks(tmp_path / "local" / "state") for _ in range(2)]
     values = [TableValueState(worker.value_table("value"), worker.current) for worker in workers]
     sequence: FileSequence = ()
@@ -326,7 +326,7 @@ def test_the_last_epoch_on_a_host_is_taken_in_without_reading_its_file_whoever_r
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:40])])
 def test_an_epoch_that_is_missing_or_torn_beside_the_database_is_read_from_its_file(tmp_path, damage):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     copy = Copy(rocks(tmp_path / "local" / "state"))
     copy.state.bring_to((), storage)
     copy.do("set", "a", 7)
@@ -339,7 +339,7 @@ def test_an_epoch_that_is_missing_or_torn_beside_the_database_is_read_from_its_f
 
 
 def test_what_an_epoch_that_failed_left_beside_the_database_is_never_taken_in(tmp_path):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     copy = Copy(rocks(tmp_path / "local" / "state"))
     copy.state.bring_to((), storage)
     copy.do("set", "a", 7)
@@ -357,7 +357,7 @@ def test_what_an_epoch_that_failed_left_beside_the_database_is_never_taken_in(tm
 
 
 def test_panes_that_have_ended_leave_no_row(tmp_path):
-    storage = LocalStorage(str(tmp_path / "job"), sync=False)
+    storage = PosixStorage(str(tmp_path / "job"), sync=False)
     copy = Copy(rocks(tmp_path / "local" / "state"))
     sequence: FileSequence = ()
     for epoch in range(6):

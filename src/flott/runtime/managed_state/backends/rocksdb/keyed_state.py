@@ -30,7 +30,7 @@ from flott.runtime.managed_state.kinds.panes import PaneTable
 from flott.runtime.managed_state.kinds.table_kinds import KINDS
 from flott.runtime.managed_state.kinds.tables import Delta, ListTable, MapTable, Table, ValueTable
 from flott.runtime.managed_state.kinds.timers import TimerTable
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import Storage
 
 if TYPE_CHECKING:
     from flott.common.typeinfo import TypeInformation
@@ -108,7 +108,7 @@ class RocksKeyedState(KeyedState):
 
     # --- restoring ---------------------------------------------------------------------------------------------------
 
-    def bring_to(self, sequence: FileSequence, storage: LocalStorage) -> None:
+    def bring_to(self, sequence: FileSequence, storage: Storage) -> None:
         for table in self._paged().values():
             table.empty()  # an epoch that failed may have left changes
         self.schemas.revert()
@@ -123,7 +123,7 @@ class RocksKeyedState(KeyedState):
                 panes.refresh()
         super()._settle()
 
-    def _catch_up(self, sequence: FileSequence, storage: LocalStorage) -> None:
+    def _catch_up(self, sequence: FileSequence, storage: Storage) -> None:
         """Apply what the database has missed."""
         missing = missing_files(sequence, self._store.version)
         if missing is None:
@@ -151,7 +151,7 @@ class RocksKeyedState(KeyedState):
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def save(self, sequence: FileSequence, storage: LocalStorage, name: str) -> FileSequence:
+    def save(self, sequence: FileSequence, storage: Storage, name: str) -> FileSequence:
         if not self._store.put_aside:  # if it was, there is more than memory should hold twice
             self._store.begin_staging()
         saved = super().save(sequence, storage, name)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from flott.errors import EpochFailure, StorageError
-from flott.runtime import storage as storage_module
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
+from flott.runtime.storage import posix as storage_module
 
 
 @pytest.fixture(params=[True, False], ids=["sync", "no sync"])
-def storage(request, tmp_path) -> LocalStorage:
-    return LocalStorage(str(tmp_path / "root"), sync=request.param)
+def storage(request, tmp_path) -> PosixStorage:
+    return PosixStorage(str(tmp_path / "root"), sync=request.param)
 
 
 def failing(*_: Any, **__: Any) -> Any:
@@ -42,7 +42,7 @@ def test_files_are_readable_by_others_as_the_user_decides_and_not_executable(sto
 @pytest.mark.parametrize("step", ["write", "fsync", "replace", "folder"])
 @pytest.mark.parametrize("replaces", [False, True])
 def test_a_publication_that_fails_at_any_step_shows_nothing_of_itself(tmp_path, monkeypatch, step, replaces):
-    storage = LocalStorage(str(tmp_path))
+    storage = PosixStorage(str(tmp_path))
     if replaces:
         storage.publish("chk-1/_metadata", b"old")
     else:
@@ -67,7 +67,7 @@ def test_a_publication_that_fails_at_any_step_shows_nothing_of_itself(tmp_path, 
 
 
 def test_a_crash_in_the_middle_of_a_publication_leaves_the_old_file(tmp_path, monkeypatch):
-    storage = LocalStorage(str(tmp_path))
+    storage = PosixStorage(str(tmp_path))
     storage.publish("job.json", b"old")
 
     class PowerLoss(BaseException):
@@ -85,7 +85,7 @@ def test_a_crash_in_the_middle_of_a_publication_leaves_the_old_file(tmp_path, mo
 
 
 def test_cleaning_up_after_a_failure_does_not_hide_it(tmp_path, monkeypatch):
-    storage = LocalStorage(str(tmp_path))
+    storage = PosixStorage(str(tmp_path))
     monkeypatch.setattr(os, "replace", failing)
     monkeypatch.setattr("pathlib.Path.unlink", failing)
     with pytest.raises(StorageError, match="No space left"):
@@ -95,14 +95,14 @@ def test_cleaning_up_after_a_failure_does_not_hide_it(tmp_path, monkeypatch):
 def test_names_of_new_files_and_folders_reach_the_disk_too(tmp_path, monkeypatch):
     synced: list[str] = []
     monkeypatch.setattr(storage_module, "sync_folder", lambda folder: synced.append(str(folder)))
-    storage = LocalStorage(str(tmp_path / "jobs" / "j1"))
+    storage = PosixStorage(str(tmp_path / "jobs" / "j1"))
     storage.publish("chk-1/_metadata", b"x")
     root = tmp_path
     assert synced == [str(root), str(root / "jobs"), str(root / "jobs/j1"), str(root / "jobs/j1/chk-1")]
     synced.clear()
     storage.write("state/a", b"x")
     assert synced == [str(root / "jobs/j1"), str(root / "jobs/j1/state")]
-    LocalStorage(storage.root, sync=False).write("other/a", b"x")
+    PosixStorage(storage.root, sync=False).write("other/a", b"x")
     assert len(synced) == 2
 
 

@@ -1,44 +1,53 @@
-"""Durable files below one root: read, write whole files, publish atomically, list and delete. Driver and task side.
+"""A storage in a folder of a file system: local, or mounted on all machines. Driver and task side.
 
-Everything that survives a crash goes through here, so one class says what "durable" means, and tests can make it fail.
-Names are relative to the root, with ``/`` between folders.
+A file is published by a rename: of a draft beside it, or, with a fence, of a draft in the leader's folder
+(``posix_fence``). A file is deleted by a rename into the leader's folder, if there is one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from flott.errors import ConfigurationError, FlottError, StorageError
+from flott.errors import FlottError, StorageError
+from flott.runtime.storage.locations import is_object_location
+from flott.runtime.storage.protocol import Lock, Storage
 
 if TYPE_CHECKING:
-    from flott.runtime.fence import Fence
+    from flott.runtime.storage.posix_fence import PosixFence
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 #: How much of a stream is collected before it is written.
 _BUFFER_BYTES = 1 << 20
 
-#: How the name of a file begins that is being published. A crash may leave one behind; nobody reads it.
+#: How the name of a file begins that is being published. A crash may leave one behind, which is never read.
 DRAFT = ".draft-"
+#: The folder, below the one that is protected, in which leaders have their folders.
+FENCE_FOLDER = "fence"
 
 
 @dataclass(frozen=True)
-class LocalStorage:
+class PosixStorage:
     """A folder of the local (or a mounted, shared) file system. A value: it travels to tasks."""
 
     root: str
     sync: bool = True  #: flush to the disk before a file counts as written: survives power loss, not just a crash
-    fence: Fence | None = None  #: publishing and deleting are refused (LeadershipLostError) once another has taken over
+    fence: PosixFence | None = None  #: refuses to publish and delete for a leader that was deposed
+
+    def location(self, name: str) -> str:
+        """Return the absolute name of a file."""
+        return str(self._path(name))
 
     def read(self, name: str) -> bytes:
-        """The whole file."""
+        """Return the content of a file."""
         try:
             return self._path(name).read_bytes()
         except OSError as error:
@@ -46,7 +55,7 @@ class LocalStorage:
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """The file, to be read in parts."""
+        """Open a file to be read in parts."""
         try:
             with open(self._path(name), "rb") as file:
                 yield file
@@ -55,7 +64,7 @@ class LocalStorage:
 
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
-        """A new file under a name nobody else uses, to be written in parts. If that fails, no file is left."""
+        """Create a file to be written in parts, under a name no other process uses. If that fails, none is left."""
         path = self._path(name)
         try:
             with self._new(path) as file:
@@ -76,7 +85,7 @@ class LocalStorage:
             shutil.copyfileobj(original, copied, _BUFFER_BYTES)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a new file under a name nobody else uses. It may be torn by a crash; publish what must not be."""
+        """Create a file under a name no other process uses. A crash may tear it; publish what must not be torn."""
         path = self._path(name)
         try:
             self._write(path, data)
@@ -88,7 +97,7 @@ class LocalStorage:
     def publish(self, name: str, data: bytes) -> None:
         """Write a file that appears whole or not at all, also when it replaces another.
 
-        After an error a new file is not there: nobody may find what its writer was told did not happen.
+        After an error a new file is not there: a reader may not find what its writer was told did not happen.
         """
         path = self._path(name)
         draft = self._draft_of(path)
@@ -96,7 +105,7 @@ class LocalStorage:
         try:
             self._write_draft(draft, data)
             if self.fence is not None and not self._is_home:
-                self.fence.check()  # after the draft: whoever takes over deletes it before anything else
+                self.fence.check()  # after the draft was written: a successor deletes it before it does anything else
             self._publish_draft(draft, path)
             if self.sync:
                 sync_folder(path.parent)
@@ -117,6 +126,11 @@ class LocalStorage:
         except OSError as error:
             raise self._refusal("delete", name, error) from error
 
+    def delete_all(self, names: Iterable[str]) -> None:
+        """Delete several files, those that are there."""
+        for name in names:
+            self.delete(name)
+
     def delete_folder(self, name: str) -> None:
         """Delete a folder and the files in it, if it is there."""
         folder = self._path(name)
@@ -129,7 +143,7 @@ class LocalStorage:
             raise self._refusal("delete", name, error) from error
 
     def list(self, folder: str) -> Iterator[str]:
-        """Names of the files and folders directly in a folder, sorted; nothing if there is no such folder."""
+        """Yield the names of files and folders directly in a folder, sorted; nothing if there is no such folder."""
         try:
             yield from sorted(os.listdir(self._path(folder)))
         except FileNotFoundError:
@@ -138,11 +152,87 @@ class LocalStorage:
             raise self._failure("list", folder, error) from error
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Return whether there is such a file or folder."""
         try:
             return self._path(name).exists()
         except OSError as error:
             raise self._failure("look for", name, error) from error
+
+    def size(self, name: str) -> int:
+        """Return how many bytes a file has."""
+        try:
+            return self._path(name).stat().st_size
+        except OSError as error:
+            raise self._failure("read", name, error) from error
+
+    def modified_ns(self, name: str) -> int:
+        """Return when a file was written; 0 if there is none (any more)."""
+        try:
+            return self._path(name).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise self._failure("look for", name, error) from error
+
+    def flush(self, names: Iterable[str]) -> None:
+        """Make files durable that were created by a storage without ``sync``."""
+        for name in names:
+            with self.open(name) as file:
+                os.fsync(file.fileno())
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the folder that the root is in is mounted."""
+        return Path(self.root).parent.is_dir()
+
+    def seal(self, name: str) -> None:
+        """Delete the drafts of a file: a leader that was deposed cannot rename them any more."""
+        path = self._path(name)
+        for found in self.list(str(path.parent)):
+            if found.startswith(DRAFT):
+                self.delete(str(path.with_name(found)))
+
+    # --- related storages ---------------------------------------------------------------------------------------------
+
+    def at(self, root: str, *, sync: bool | None = None) -> Storage:
+        """Return a storage with another root, which may be of another kind, protected by the same fence."""
+        if is_object_location(root):
+            from flott.runtime.storage.opening import open_storage
+
+            return open_storage(root)
+        return replace(self, root=root, sync=self.sync if sync is None else sync)
+
+    def fenced(self, token: int) -> Storage:
+        """Return this storage with a fence at its root, for the leader with this token."""
+        from flott.runtime.storage.posix_fence import PosixFence
+
+        return replace(self, fence=PosixFence(str(Path(self.root, FENCE_FOLDER)), token, self.sync))
+
+    def unfenced(self) -> Storage:
+        """Return this storage without its fence."""
+        return replace(self, fence=None)
+
+    def prepare(self) -> None:
+        """Make the folder."""
+        try:
+            Path(self.root).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._failure("use", ".", error) from error
+
+    def lock(self, name: str, *, shared: bool) -> Lock | None:
+        """Lock a file of this name. The lock goes with the process that holds it."""
+        lock = open(self._path(name), "a")  # noqa: SIM115  # held until it is closed
+        try:
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            return None
+        return lock
+
+    def remove_root(self) -> None:
+        """Remove the folder, unless it never came to be or something else was put into it."""
+        with contextlib.suppress(OSError):
+            Path(self.root).rmdir()
 
     # --- publishing and deleting, with and without a fence -----------------------------------------------------------
 
@@ -160,7 +250,7 @@ class LocalStorage:
         if not self._is_home:
             self._write(draft, data)
             return
-        with _writable(os.open(draft, _WRITE, 0o666)) as file:  # a seat that is gone is not made anew
+        with _writable(os.open(draft, _WRITE, 0o666)) as file:  # a leader's folder that is gone is not made again
             file.write(data)
             self._settle(file)
 
@@ -175,13 +265,13 @@ class LocalStorage:
 
     def _remove(self, path: Path) -> None:
         if self.fence is not None and self._is_home:
-            grave = Path(self.fence.place(path.name))
+            removed = Path(self.fence.place(path.name))
             try:
-                self._move(path, grave)
+                self._move(path, removed)
             except FileNotFoundError:
-                self.fence.check()  # it was not there
+                self.fence.check()  # the file was not there
             else:
-                grave.unlink(missing_ok=True)
+                removed.unlink(missing_ok=True)
             return
         if self.fence is not None:
             self.fence.check()
@@ -219,7 +309,7 @@ class LocalStorage:
                 sync_folder(folder.parent)
 
     def _refusal(self, verb: str, name: str, error: OSError) -> FlottError:
-        """Why a file cannot be published or deleted."""
+        """Return why a file cannot be published or deleted."""
         if self.fence is not None:
             self.fence.check()
         return self._failure(verb, name, error)
@@ -237,26 +327,15 @@ def _writable(descriptor: int) -> BinaryIO:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the reason is that there is no room, or no more for this user."""
+    """Return whether an operation failed because there is no room (left for this user)."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def sync_folder(folder: str | Path) -> None:
-    """Make a new name durable: the folder's own entry must reach the disk, too."""
+    """Make a new name durable: the entry in the folder must reach the disk, too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
-
-def local_path(path: str) -> str:
-    """A local path from a path or a file: URI."""
-    if path.startswith("file:"):
-        return "/" + path.removeprefix("file:").lstrip("/")
-    if "://" in path:
-        raise ConfigurationError(
-            f"{path} is not a local path. This version of Flott keeps checkpoints in file systems that are mounted on"
-            " the driver and on all executors."
-        )
-    return path

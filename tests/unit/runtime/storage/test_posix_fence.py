@@ -17,17 +17,16 @@ from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.checkpoint.pins import Pin
 from flott.runtime.checkpoint.retention import Discard
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.fence import Fence, open_seats
-from flott.runtime.jobmaster import retained as retained_module
 from flott.runtime.jobmaster.commits import LiveAttempts
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
-from flott.runtime.storage import LocalStorage
+from flott.runtime.storage import PosixStorage
+from flott.runtime.storage.posix_fence import PosixFence, leader_folders
 
 ROOT = Path(__file__).parents[3]
 
 
 def store_at(folder: Path, token: int, sync: bool = False) -> CheckpointStore:
-    return CheckpointStore(LocalStorage(str(folder), sync=sync), token)
+    return CheckpointStore(PosixStorage(str(folder), sync=sync), token)
 
 
 def claimed(folder: Path, token: int) -> CheckpointStore:
@@ -51,7 +50,7 @@ def test_a_leader_publishes_reads_and_deletes_like_anybody_else(tmp_path: Path) 
     store.discard(Discard(checkpoints=(1,), files=("state/never-there",)))
     assert store.checkpoint_ids() == [2]
     store.release()
-    assert open_seats(tmp_path / "new" / "job" / "fence") == []
+    assert leader_folders(tmp_path / "new" / "job" / "fence") == []
     assert sorted(path.name for path in (tmp_path / "new" / "job" / "fence").iterdir()) == ["7"]
 
 
@@ -129,7 +128,7 @@ def test_trouble_with_the_disk_is_no_loss_of_leadership(tmp_path: Path, monkeypa
             store.forget_input(1)
     assert store.checkpoint_ids() == []
     store.publish(manifest(1))
-    assert os.listdir(Path(tmp_path, "fence", open_seats(tmp_path / "fence")[0])) == []
+    assert os.listdir(Path(tmp_path, "fence", leader_folders(tmp_path / "fence")[0])) == []
 
 
 def test_what_could_not_be_made_durable_is_taken_back_only_by_the_leader(
@@ -138,28 +137,28 @@ def test_what_could_not_be_made_durable_is_taken_back_only_by_the_leader(
     """The deposed leader's publication came in time; it fails to flush the folder, and would undo it."""
     deposed = store_at(tmp_path, 2, sync=True)
     deposed.claim("job")
-    move = LocalStorage._move
+    move = PosixStorage._move
 
-    def deposed_afterwards(self: LocalStorage, source: Path, target: Path) -> None:
+    def deposed_afterwards(self: PosixStorage, source: Path, target: Path) -> None:
         move(self, source, target)
         if target.name == "_metadata":
-            monkeypatch.setattr(LocalStorage, "_move", move)
+            monkeypatch.setattr(PosixStorage, "_move", move)
             claimed(tmp_path, 3)
             raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(LocalStorage, "_move", deposed_afterwards)
+    monkeypatch.setattr(PosixStorage, "_move", deposed_afterwards)
     with pytest.raises(LeadershipLostError):
         deposed.publish(manifest(1))
     assert store_at(tmp_path, 0).checkpoint_ids() == [1]
 
 
 def test_attempts_of_a_successor_are_never_taken_for_failed_ones(tmp_path: Path) -> None:
-    fence = Fence(str(tmp_path / "fence"), 2)
+    fence = PosixFence(str(tmp_path / "fence"), 2)
     fence.claim()
     live = LiveAttempts(["run-0-1"], fence)
     assert "run-0-1" in live
     assert "run-0-0" not in live
-    Fence(str(tmp_path / "fence"), 3).claim()
+    PosixFence(str(tmp_path / "fence"), 3).claim()
     with pytest.raises(LeadershipLostError):
         assert "other-0-0" not in live
 
@@ -167,7 +166,7 @@ def test_attempts_of_a_successor_are_never_taken_for_failed_ones(tmp_path: Path)
 # --- savepoints, which are elsewhere ----------------------------------------------------------------------------------
 
 
-def half_written(tmp_path: Path, deposed: CheckpointStore) -> LocalStorage:
+def half_written(tmp_path: Path, deposed: CheckpointStore) -> PosixStorage:
     target = replace(deposed.storage, root=str(tmp_path / "savepoints" / "savepoint-1"))
     RetainedCheckpoints(deposed, 1).pin(Pin("savepoint-1", target.root, frozenset()))
     target.write(f"{'0' * 32}-0.state", b"state")
@@ -179,14 +178,14 @@ def test_a_savepoint_cannot_be_completed_once_the_successor_has_removed_a_part_o
 ) -> None:
     deposed = claimed(tmp_path / "job", 2)
     target = half_written(tmp_path, deposed)
-    move = LocalStorage._move
+    move = PosixStorage._move
 
-    def deposed_before(self: LocalStorage, source: Path, file: Path) -> None:
-        monkeypatch.setattr(LocalStorage, "_move", move)
+    def deposed_before(self: PosixStorage, source: Path, file: Path) -> None:
+        monkeypatch.setattr(PosixStorage, "_move", move)
         RetainedCheckpoints(claimed(tmp_path / "job", 3), 1).open()
         move(self, source, file)
 
-    monkeypatch.setattr(LocalStorage, "_move", deposed_before)
+    monkeypatch.setattr(PosixStorage, "_move", deposed_before)
     with pytest.raises(LeadershipLostError):
         target.publish("_metadata", b"complete")
     assert not Path(target.root).exists()
@@ -197,13 +196,13 @@ def test_a_savepoint_that_is_completed_in_the_last_moment_stays_whole(
 ) -> None:
     deposed = claimed(tmp_path / "job", 2)
     target = half_written(tmp_path, deposed)
-    remove_drafts = retained_module.remove_drafts
+    seal = PosixStorage.seal
 
-    def completed_before(savepoint: LocalStorage) -> None:
+    def completed_before(savepoint: PosixStorage, name: str) -> None:
         replace(target, fence=None).publish("_metadata", b"complete")  # its check had passed in time
-        remove_drafts(savepoint)
+        seal(savepoint, name)
 
-    monkeypatch.setattr(retained_module, "remove_drafts", completed_before)
+    monkeypatch.setattr(PosixStorage, "seal", completed_before)
     RetainedCheckpoints(claimed(tmp_path / "job", 3), 1).open()
     assert sorted(os.listdir(target.root)) == [f"{'0' * 32}-0.state", "_metadata"]
 
@@ -215,8 +214,8 @@ import sys
 from flott.errors import LeadershipLostError
 from flott.runtime.checkpoint.manifest import Manifest
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.storage import LocalStorage
-store = CheckpointStore(LocalStorage(sys.argv[1], sync=False), int(sys.argv[2]))
+from flott.runtime.storage import PosixStorage
+store = CheckpointStore(PosixStorage(sys.argv[1], sync=False), int(sys.argv[2]))
 store.claim("job")
 print("claimed", flush=True)
 number = 0

@@ -1,15 +1,15 @@
-"""The fence of a folder: of several leaders that believe in themselves, only the latest can change it. Driver side.
+"""The fence of a folder in a file system: of several leaders, only the latest can change the folder. Driver side.
 
-Leaders have tokens that grow. A leader that works in a folder takes a *seat* in it, a folder of its own, and changes
-anything else there only by renames to and from that seat: what it publishes is written in the seat and renamed out of
-it; what it deletes is renamed into it first. Whoever takes over removes the seats of those before it. A rename out of,
-or into, a folder that does not exist fails, whatever the process knew or checked before, however long it was stopped.
-So there is no moment between a check and a deed in which a deposed leader could do harm (decision 0020).
+Leaders have tokens that grow. A leader that works in a folder makes a *leader folder* in it, and changes anything else
+there only by renames to and from its leader folder: what it publishes is written there and renamed out of it; what it
+deletes is renamed into it first. A leader that takes over removes the leader folders of those before it. A rename out
+of, or into, a folder that does not exist fails, whatever the process knew or checked before, however long it was
+stopped. So there is no moment between a check and a deed in which a deposed leader could do harm (decision 0020).
 
     <folder>/fence/
         17               a leader with this token has been here; a lower one is refused from then on
-        17-3fa08c51/     its seat: drafts, and what is being deleted
-        3fa08c51.gone/   a folder from the seat of somebody before, that is being deleted
+        17-3fa08c51/     its leader folder: drafts, and what is being deleted
+        3fa08c51.gone/   a folder out of the leader folder of a former leader, which is being deleted
 
 The file system must rename atomically and show every process the same names: a local one, or a shared one that does not
 cache names (NFS: mount it with ``lookupcache=none,actimeo=0``).
@@ -27,39 +27,40 @@ from pathlib import Path
 from uuid import uuid4
 
 from flott.errors import LeadershipLostError, StorageError
-from flott.runtime.storage import sync_folder
+from flott.runtime.storage.posix import FENCE_FOLDER as FOLDER
+from flott.runtime.storage.posix import sync_folder
 
-FOLDER = "fence"
+__all__ = ["FOLDER", "PosixFence", "leader_folders"]
 
 _MARK = re.compile(r"\d+")
-_SEAT = re.compile(r"(\d+)-[0-9a-f]+")
+_LEADER_FOLDER = re.compile(r"(\d+)-[0-9a-f]+")
 _TAKEN_OUT = ".gone"
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 
 @dataclass(frozen=True)
-class Fence:
+class PosixFence:
     """A leader's part in the fence of a folder. A value: it travels with the storage it protects."""
 
-    folder: str  #: where marks and seats are
+    folder: str  #: where marks and leader folders are
     token: int
     sync: bool = True
-    seat: str = field(default_factory=lambda: uuid4().hex[:8])  #: tells two processes of one leader apart
+    nonce: str = field(default_factory=lambda: uuid4().hex[:8])  #: tells two processes of one leader apart
 
     @property
     def home(self) -> str:
-        """The folder that is protected."""
+        """Return the folder that is protected."""
         return os.path.dirname(self.folder)
 
     @property
     def path(self) -> str:
-        """The seat."""
-        return os.path.join(self.folder, f"{self.token}-{self.seat}")
+        """Return the leader folder."""
+        return os.path.join(self.folder, f"{self.token}-{self.nonce}")
 
     def claim(self) -> None:
-        """Take the seat and remove those of all others. Refuses to if there is, or was, a leader with a higher token.
+        """Make the leader folder and remove those of all others. Refuse to if there is, or was, a higher token.
 
-        The seat comes first, then the look at the others: of two that do this at once, one sees the other.
+        The folder is made first, then the others are looked for: of two that do this at once, one sees the other.
         """
         try:
             os.makedirs(self.folder, exist_ok=True)
@@ -74,7 +75,7 @@ class Fence:
                     f"A JobManager with token {highest} has taken over {self.home}; this one's is {self.token}."
                 )
             for name in names:
-                if _SEAT.fullmatch(name) and name != os.path.basename(self.path):
+                if _LEADER_FOLDER.fullmatch(name) and name != os.path.basename(self.path):
                     _remove(os.path.join(self.folder, name))
                 elif _MARK.fullmatch(name) and int(name) < self.token:
                     Path(self.folder, name).unlink(missing_ok=True)
@@ -85,9 +86,10 @@ class Fence:
             raise self.failure(error) from error
 
     def check(self) -> None:
-        """Refuses to go on once somebody else has taken over. What was seen before a check that passes is not theirs.
+        """Raise ``LeadershipLostError`` once another leader has taken over.
 
-        A deed that follows may come too late all the same: it must be a rename, or harmless.
+        What was seen before a check that passes is not a successor's. What is done afterwards may come too late all the
+        same, so it must be a rename, or harmless.
         """
         try:
             os.stat(self.path)
@@ -95,20 +97,20 @@ class Fence:
             raise self.failure(error) from error
 
     def place(self, name: str) -> str:
-        """A new name in the seat, for a draft or for what is being deleted."""
+        """Return a new name in the leader folder, for a draft or for what is being deleted."""
         return os.path.join(self.path, f"{name}-{uuid4().hex[:8]}")
 
     def release(self) -> None:
-        """Give the seat up. That a leader with this token was here stays known."""
-        with suppress(OSError):  # it is in nobody's way
+        """Remove the leader folder. That a leader with this token was here stays known."""
+        with suppress(OSError):  # one that is left does no harm
             _remove(self.path)
 
     def failure(self, error: OSError) -> StorageError | LeadershipLostError:
-        """What an error on the way to the seat means."""
+        """Return what an error on the way to the leader folder means."""
         if error.errno in _GONE and not os.path.isdir(self.path):
             return LeadershipLostError(
-                f"Another JobManager has taken over {self.home} from the one with token {self.token}, or somebody has"
-                " deleted the folder: nothing can be changed there from here any more."
+                f"Another JobManager has taken over {self.home} from the one with token {self.token}, or the folder was"
+                " deleted: nothing can be changed there from here any more."
             )
         return StorageError(f"The fence {self.folder} cannot be used: {error.strerror or error}.")
 
@@ -118,31 +120,31 @@ class Fence:
             sync_folder(self.home)
 
 
-def open_seats(folder: str | Path) -> list[str]:
-    """The seats in a fence: of leaders that work there, or died there."""
+def leader_folders(folder: str | Path) -> list[str]:
+    """Return the leader folders in a fence: of leaders that work there, or died there."""
     try:
-        return sorted(name for name in os.listdir(folder) if _SEAT.fullmatch(name))
+        return sorted(name for name in os.listdir(folder) if _LEADER_FOLDER.fullmatch(name))
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def _token_of(name: str) -> int:
-    match = _SEAT.fullmatch(name)
+    match = _LEADER_FOLDER.fullmatch(name)
     if match:
         return int(match[1])
     return int(name) if _MARK.fullmatch(name) else 0
 
 
-def _remove(seat: str) -> None:
-    """Remove a seat, whatever its owner may be putting into it meanwhile. When this returns it is gone for good.
+def _remove(folder: str) -> None:
+    """Remove a leader folder, whatever its owner may be putting into it meanwhile. When this returns it is gone.
 
-    It is not enough to rename it: who looked it up before would still find it under its new name.
+    It is not enough to rename it: a process that looked it up before would still find it under its new name.
     """
     while True:
         try:
-            for name in os.listdir(seat):
-                _take_out(os.path.join(seat, name))
-            os.rmdir(seat)
+            for name in os.listdir(folder):
+                _take_out(os.path.join(folder, name))
+            os.rmdir(folder)
             return
         except FileNotFoundError:
             return
@@ -152,7 +154,7 @@ def _remove(seat: str) -> None:
 
 
 def _take_out(path: str) -> None:
-    """Take something out of a seat, at once: nobody can publish a draft of which a part is deleted already."""
+    """Take something out of a leader folder at once: its owner cannot publish a draft that is half deleted."""
     if not os.path.isdir(path):
         Path(path).unlink(missing_ok=True)
         return
