@@ -20,8 +20,8 @@ from flott.datastream.connectors.discard import DiscardSink
 from flott.datastream.connectors.number_seq import NumberSequenceSource
 from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
-from flott.runtime import entrypoint
 from flott.runtime.checkpoint import paths
+from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.jobmaster.rescaling import ParallelismChange
 
@@ -153,11 +153,11 @@ class EpochLog(JobListener):
 def watched(request: command.Request) -> Iterator[EpochLog]:
     """A log of the epochs of the job that runs meanwhile."""
     log = EpochLog(checkpoints(request))
-    entrypoint.extra_listeners.append(log)
+    executors.extra_listeners.append(log)
     try:
         yield log
     finally:
-        entrypoint.extra_listeners.remove(log)
+        executors.extra_listeners.remove(log)
 
 
 def stretch_rates(epochs: Sequence[Epoch], stretches: int) -> list[float]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: The values of ``execution.target`` and the module that makes each executor.
 _EXECUTORS = {
-    "spark": "flott.runtime.entrypoint",
-    "in-process": "flott.runtime.entrypoint",
+    "spark": "flott.runtime.entrypoint.executors",
+    "in-process": "flott.runtime.entrypoint.executors",
     "remote": "flott.client.remote_executor",
 }
 

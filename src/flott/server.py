@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
+from flott.client.exit_codes import ExitCode
 from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
 from flott.common import _settings
@@ -36,6 +37,7 @@ from flott.runtime.jobmanager.leadership.election import Election, make_election
 from flott.runtime.jobmanager.occupation import Occupation
 from flott.runtime.jobmanager.processes.job_log import configure_jobmanager_logging
 from flott.runtime.jobmanager.programs import PROPERTIES_VARIABLE, ProgramStore
+from flott.runtime.orders import CancelJob
 
 log = logging.getLogger("flott.cluster")
 
@@ -241,7 +243,7 @@ def _cancel_jobs(cluster: ClusterProcess) -> None:
     manager = cluster.job_manager
     for job_id in _running(cluster):
         assert manager is not None
-        manager.cancel(job_id)
+        manager.order(job_id, CancelJob())
     _await_jobs(cluster)
 
 
@@ -250,8 +252,8 @@ def _worst_end(cluster: ClusterProcess) -> int:
     manager = cluster.job_manager
     ends = {view.status for view in manager.jobs()} if manager is not None else set()
     if JobStatus.FAILED in ends:
-        return 5
-    return 6 if JobStatus.CANCELED in ends else 0
+        return ExitCode.JOB_FAILED
+    return ExitCode.JOB_CANCELLED if JobStatus.CANCELED in ends else ExitCode.OK
 
 
 def _reporters(configuration: Configuration, manager: JobManager) -> list[Any]:
@@ -278,7 +280,7 @@ def main() -> int:
         return serve(configuration)
     except FlottError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return ExitCode.FAILED
 
 
 if __name__ == "__main__":

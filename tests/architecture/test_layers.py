@@ -25,7 +25,7 @@ SOURCE = ROOT / "src"
 SPARK_ROOM = PurePosixPath("flott/runtime/spark")
 SPARK_LIBRARIES = {"pyspark", "py4j"}
 
-CLOCK_MODULES = {PurePosixPath("flott/runtime/clock.py"), PurePosixPath("flott/runtime/entrypoint.py")}
+CLOCK_MODULES = {PurePosixPath("flott/runtime/clock.py"), PurePosixPath("flott/runtime/entrypoint/executors.py")}
 WALL_CLOCKS = {
     "time.time",
     "time.time_ns",

@@ -19,7 +19,7 @@ from flott.common import JobClient
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common.completable_future import CompletableFuture
 from flott.errors import JobCancelledError
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from tests.compatibility import snapshots
 from tests.compatibility.programs import PROGRAMS
 from tests.compatibility.snapshots import Fixture
@@ -119,7 +119,7 @@ def _run(act: Callable[[JobClient, str, int], None], recipe: Recipe, root: Path)
         started.wait()
         act(clients[0], step, epoch)
 
-    entrypoint.step_hook = on_step
+    executors.step_hook = on_step
     try:
         env = snapshots.environment(recipe.program, root, parallelism=recipe.parallelism, backend=recipe.backend)
         clients.append(env.execute_async(recipe.program))
@@ -129,7 +129,7 @@ def _run(act: Callable[[JobClient, str, int], None], recipe: Recipe, root: Path)
     except JobCancelledError:
         pass
     finally:
-        entrypoint.step_hook = None
+        executors.step_hook = None
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ from flott.common.completable_future import CompletableFuture
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from flott.errors import JobCancelledError
-from flott.runtime import entrypoint
 from flott.runtime.checkpoint.manifest import decode_manifest
+from flott.runtime.entrypoint import executors
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -258,10 +258,10 @@ class _hook:
         self._hook = hook
 
     def __enter__(self) -> None:
-        entrypoint.step_hook = self._hook
+        executors.step_hook = self._hook
 
     def __exit__(self, *exc_info: object) -> None:
-        entrypoint.step_hook = None
+        executors.step_hook = None
 
 
 def _run_until_killed(name: str, folder: str, target: str, parallelism: int, steps: int) -> None:

@@ -13,10 +13,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 from flott.common._savepoint_format import SavepointFormatType
+from flott.common.completable_future import CompletableFuture
 from flott.common.job_status import JobStatus
 from flott.datastream import StreamExecutionEnvironment
 from flott.errors import StorageError
@@ -25,10 +27,9 @@ from flott.runtime.checkpoint.savepoint_files import dispose_savepoint
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.jobmaster import savepoints
 from flott.runtime.jobmaster.job_master import JobMaster
-from flott.runtime.jobmaster.rescaling import RescaleRequest
-from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.state_file import open_state_file
+from flott.runtime.orders import CancelWithSavepoint, RescaleJob, SavepointOrder, StopWithSavepoint, TakeSavepoint
 from flott.runtime.storage import PosixStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Incarnation, in_process, live
@@ -66,7 +67,7 @@ class Simulation:
             max_bytes=random.choice([1000, 10**9]),
         )
         self.lives = 0
-        self.answers: list[SavepointRequest] = []
+        self.answers: list[CompletableFuture[str]] = []
         self.disposed: set[str] = set()
 
     def run(self) -> None:
@@ -127,15 +128,16 @@ class Simulation:
                 case "rescale":
                     parallelism = random.randint(1, 4)
                     note(f"  rescale to {parallelism}")
-                    master.rescale(RescaleRequest(parallelism))
+                    master.submit(RescaleJob(parallelism))
                 case "dispose":
                     self._dispose()
                 case wanted:
-                    after = After.GO_ON if wanted == "savepoint" else random.choice([After.STOP, After.CANCEL])
+                    order: SavepointOrder = TakeSavepoint()
+                    if wanted == "stop":
+                        order = random.choice([StopWithSavepoint(), CancelWithSavepoint()])
                     kind = random.choice([SavepointFormatType.CANONICAL, SavepointFormatType.NATIVE])
-                    note(f"  savepoint, {kind.name}, then the job {after.value}")
-                    self.answers.append(SavepointRequest(after, str(self.savepoints), kind))
-                    master.take_savepoint(self.answers[-1])
+                    note(f"  savepoint, {kind.name}, {type(order).__name__}")
+                    self.answers.append(master.submit(replace(order, target=str(self.savepoints), format=kind)))
 
         self.world.wish = wish
 
@@ -171,9 +173,9 @@ class Simulation:
                     with open_state_file(PosixStorage("/"), name) as reader:
                         for _ in reader.blocks(range(8)):
                             pass
-        for request in self.answers:
-            if request.path.done() and request.path.exception() is None:
-                path = request.path.result()
+        for answer in self.answers:
+            if answer.done() and answer.exception() is None:
+                path = answer.result()
                 assert path in self.disposed or Path(path, "_metadata").exists(), f"{path} was promised"
 
     def check_a_job_that_starts_from(self, savepoint: Path) -> None:

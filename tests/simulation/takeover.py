@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from unittest import mock
 
 from flott.common._savepoint_format import SavepointFormatType
+from flott.common.completable_future import CompletableFuture
 from flott.common.job_status import JobStatus
 from flott.datastream.connectors.base import CommitPermit
 from flott.errors import LeadershipLostError
@@ -28,10 +29,9 @@ from flott.runtime.checkpoint.restoring import open_snapshot
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.jobmaster import savepoints
 from flott.runtime.jobmaster.job_master import JobMaster
-from flott.runtime.jobmaster.rescaling import RescaleRequest
-from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.state_file import open_state_file
+from flott.runtime.orders import RescaleJob, TakeSavepoint
 from flott.runtime.storage import PosixStorage
 from flott.runtime.storage import posix_fence as fence
 from flott.testing.clock import ManualClock
@@ -136,7 +136,7 @@ class Takeover:
         self.moments = 0  #: so far
         self.highest = 0  #: of the leaders that have claimed the directory
         self.broken: list[str] = []
-        self.answers: list[SavepointRequest] = []
+        self.answers: list[CompletableFuture[str]] = []
 
     # --- who goes on -------------------------------------------------------------------------------------------------
 
@@ -224,12 +224,11 @@ class Takeover:
     def _wish(self, leader: Leader, master: JobMaster) -> None:
         if self.random.random() < 0.4:
             self.trace.append(f"{leader.name}: asked to rescale")
-            master.rescale(RescaleRequest(self.random.randint(1, 3)))
+            master.submit(RescaleJob(self.random.randint(1, 3)))
         else:
             kind = self.random.choice([SavepointFormatType.CANONICAL, SavepointFormatType.NATIVE])
             self.trace.append(f"{leader.name}: asked for a savepoint, {kind.name}")
-            self.answers.append(SavepointRequest(After.GO_ON, str(self.savepoints), kind))
-            master.take_savepoint(self.answers[-1])
+            self.answers.append(master.submit(TakeSavepoint(str(self.savepoints), kind)))
 
     def token(self) -> Any:
         """In the place of a random name."""
@@ -295,9 +294,9 @@ class Takeover:
                     with open_state_file(PosixStorage("/"), name) as reader:
                         for _ in reader.blocks(range(8)):
                             pass
-        for request in self.answers:
-            if request.path.done() and request.path.exception() is None:
-                path = request.path.result()
+        for answer in self.answers:
+            if answer.done() and answer.exception() is None:
+                path = answer.result()
                 assert Path(path, "_metadata").exists(), f"{path} was promised"
 
     def _check_output(self) -> None:

@@ -11,7 +11,7 @@ from pyspark import SparkContext
 
 from flott.common import Configuration
 from flott.datastream import StreamExecutionEnvironment
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.spark.session import spark_context
 from tests.spark.driver_process import DriverProcess
@@ -98,6 +98,6 @@ class Recorder(JobListener):
 def recorder() -> Iterator[Recorder]:
     """Listens to every job that is started while the test runs."""
     recorder = Recorder()
-    entrypoint.extra_listeners.append(recorder)
+    executors.extra_listeners.append(recorder)
     yield recorder
-    entrypoint.extra_listeners.remove(recorder)
+    executors.extra_listeners.remove(recorder)

@@ -13,7 +13,7 @@ from flott.datastream.connectors.number_seq import NumberSequenceSource
 from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
 from flott.datastream.window import TumblingEventTimeWindows
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.epoch.runner import TaskProgress
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from tests.spark.conftest import MakeEnvironment
@@ -69,11 +69,11 @@ def test_aggregates_processes_and_windows_give_final_results_from_one_job(enviro
     tens = numbers.key_by(lambda n: n % 3).window(TumblingEventTimeWindows.of(Time.seconds(10)))
     tens.reduce(max).sink_to(CallableSink(windows.append))
     watch = Watch()
-    entrypoint.extra_listeners.append(watch)
+    executors.extra_listeners.append(watch)
     try:
         env.execute("batch")
     finally:
-        entrypoint.extra_listeners.remove(watch)
+        executors.extra_listeners.remove(watch)
     assert sorted(sums) == [(key, sum(range(key, 30_000, 7))) for key in range(7)]
     assert sorted(accounts) == [(key, 60, True) for key in range(500)]
     assert sorted(windows) == [end - back for end in (10_000, 20_000, 30_000) for back in (3, 2, 1)]

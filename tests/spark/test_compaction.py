@@ -16,8 +16,8 @@ from flott.datastream.connectors.number_seq import NumberSequenceSource
 from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
 from flott.errors import JobCancelledError, WorkerLostError
-from flott.runtime import entrypoint
 from flott.runtime.checkpoint.store import CheckpointStore
+from flott.runtime.entrypoint import executors
 from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.spark import compactor
 from flott.runtime.spark.compactor import SparkCompactor
@@ -79,7 +79,7 @@ class Compactions:
                 sequences = [s.sequence for op in manifest.operators.values() for s in op.subtasks if s.sequence]
                 self.lengths.append(max(map(len, sequences)))
 
-        patch.setattr(entrypoint, "step_hook", look)
+        patch.setattr(executors, "step_hook", look)
 
 
 @pytest.mark.parametrize("small", [0, 1 << 30], ids=["as Spark jobs", "in the driver"])

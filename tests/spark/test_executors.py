@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.logs.line import LogLine, TaskLog
 from flott.runtime.spark.executor_reading import JobTasks, SparkReading
@@ -76,7 +76,7 @@ def test_what_functions_say_in_workers_comes_with_operator_subtask_and_executor(
     environment: MakeEnvironment, monkeypatch: Any
 ) -> None:
     journal = Journal()
-    monkeypatch.setattr(entrypoint, "extra_listeners", [journal])
+    monkeypatch.setattr(executors, "extra_listeners", [journal])
 
     def speak(value: int) -> int:
         print("printed", value)

@@ -17,7 +17,7 @@ from flott.common.watermark_strategy import TimestampAssigner
 from flott.datastream.connectors.number_seq import NumberSequenceSource
 from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from tests.programs.runner import lines_to, output
 from tests.spark.conftest import MakeEnvironment, Recorder
 
@@ -69,9 +69,9 @@ class Rescaling(Recorder):
 @pytest.fixture
 def recorder() -> Iterator[Rescaling]:
     recorder = Rescaling()
-    entrypoint.extra_listeners.append(recorder)
+    executors.extra_listeners.append(recorder)
     yield recorder
-    entrypoint.extra_listeners.remove(recorder)
+    executors.extra_listeners.remove(recorder)
 
 
 def test_two_four_one_three_under_load(environment: MakeEnvironment, recorder: Rescaling, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.number_seq import NumberSequenceSource
 from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
-from flott.runtime import entrypoint
 from flott.runtime.checkpoint.store import open_checkpoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.spark import compactor
 from flott.state import dispose_savepoint, export_savepoint
 from tests.programs.runner import lines_to, output
@@ -66,9 +66,9 @@ class Asking(Recorder):
 @pytest.fixture
 def asking() -> Iterator[Asking]:
     listener = Asking()
-    entrypoint.extra_listeners.append(listener)
+    executors.extra_listeners.append(listener)
     yield listener
-    entrypoint.extra_listeners.remove(listener)
+    executors.extra_listeners.remove(listener)
 
 
 @pytest.mark.parametrize("format_type", list(SavepointFormatType))

@@ -11,22 +11,20 @@ from uuid import uuid4
 
 from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
+from flott.common._ids import JobId
 from flott.common.configuration import Configuration
 from flott.errors import SubmissionError
 from flott.graph.stream_graph import StreamGraph
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.dependencies.brought import brought_files, names_of, without_paths
 from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph
-from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.submission import CLUSTER_PREFIXES, JobSubmission
 
 #: Names of files and folders that mean something where the program runs.
 _PATHS = (options.CHECKPOINT_DIR, options.SAVEPOINT_DIR, options.RECOVERY_PATH)
 
-#: Beginnings of keys that are not the job's matter: how the cluster is reached (secrets among it), what it runs on.
-_NOT_OF_THE_JOB = (
-    "rest.", "flott.rest.", "security.", "web.", "flott.cluster.", "jobstore.", "high-availability", "spark.",
-    options.TARGET.key, cluster_options.ATTACHED.key,
-)  # fmt: skip
+#: How the keys of options begin that do not belong to a job: how the cluster is reached and what it runs on.
+_NOT_OF_THE_JOB = (*CLUSTER_PREFIXES, "spark.", options.TARGET.key, cluster_options.ATTACHED.key)
 
 #: A graph is functions, not data: a list of millions of elements belongs into a file.
 GRAPH_LIMIT_BYTES = 64 << 20
@@ -54,7 +52,7 @@ def package(
             " captured variables."
         )
     submission = JobSubmission(
-        job_id=uuid4().hex,
+        job_id=JobId(uuid4().hex),
         name=graph.job_name,
         configuration=_portable(configuration).to_dict(),
         graph=pickled,

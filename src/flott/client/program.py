@@ -20,7 +20,7 @@ from types import CodeType, ModuleType
 
 import flott
 from flott import execution
-from flott.client.exit_codes import exit_code_of
+from flott.client.exit_codes import ExitCode, exit_code_of
 from flott.common import _options as options
 from flott.common import _settings
 from flott.errors import FlottError, ProgramError, SubmissionError
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a program; the exit code of the process."""
     if not arguments:
         sys.stderr.write("usage: python -m flott.client.program script.py|folder|archive|-m module [ARGUMENT ...]\n")
-        return 2
+        return ExitCode.USAGE
     try:
         _begin()
         run_program(arguments[0], arguments[1:])
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
         return exit_code_of(error)
     if not execution.was_asked() and execution.PLAN_VARIABLE not in os.environ:  # who wants the plan says it
         sys.stderr.write(f"{ended_without_job(arguments)}\n")
-    return 0
+    return ExitCode.OK
 
 
 def program_of(arguments: Sequence[str]) -> str:
@@ -156,7 +156,7 @@ def _code_of(leaving: SystemExit) -> int:
     if leaving.code is None or isinstance(leaving.code, int):
         return leaving.code or 0
     sys.stderr.write(f"{leaving.code}\n")
-    return 1
+    return ExitCode.FAILED
 
 
 def _show(error: BaseException) -> None:

@@ -21,11 +21,10 @@ from flott.errors import JobNotFoundError, ProgramError, SubmissionError, Unreac
 from flott.graph.specs import SinkSpec
 from flott.graph.stream_graph import StreamGraph
 from flott.runtime.jobmanager.processes.result_spool import RemoteSink
-from flott.runtime.jobmanager.programs import RUN_VARIABLE
+from flott.runtime.jobmanager.programs import RUN_HEADER, RUN_VARIABLE
 
 log = logging.getLogger("flott.client")
 
-RUN_HEADER = "X-Flott-Program-Run"
 
 
 def make_executor(target: str) -> RemoteExecutor:

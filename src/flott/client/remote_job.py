@@ -11,13 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flott.client.operations import await_operation
-from flott.client.pauses import Pauses
+from flott.client.operations import Pauses, await_operation, trigger
 from flott.client.rest_client import RestClient
-from flott.common._savepoint_format import SavepointFormatType
+from flott.common._ids import EpochId
 from flott.common._watermark_report import WatermarkReport
 from flott.common.completable_future import CompletableFuture
-from flott.common.job_client import JobClient
 from flott.common.job_execution_result import JobExecutionResult
 from flott.common.job_id import JobID
 from flott.common.job_status import JobStatus
@@ -32,6 +30,16 @@ from flott.errors import (
 )
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.processes.result_spool import pieces_in
+from flott.runtime.orders import (
+    CancelJob,
+    CancelWithSavepoint,
+    ExplainWatermark,
+    Order,
+    OrderingClient,
+    StopWithSavepoint,
+    TakeCheckpoint,
+    TakeSavepoint,
+)
 
 log = logging.getLogger("flott.client")
 
@@ -50,7 +58,7 @@ class AwaitedSink:
     sink: DriverSink[Any]
 
 
-class RemoteJob(JobClient):
+class RemoteJob(OrderingClient):
     """One job of a cluster."""
 
     def __init__(
@@ -79,45 +87,24 @@ class RemoteJob(JobClient):
     def get_job_status(self) -> CompletableFuture[JobStatus]:
         return _answered(self._status)
 
-    def cancel(self) -> CompletableFuture[None]:
+    def submit(self, order: Order[R]) -> CompletableFuture[R]:
+        """Send an order to the JobManager. A thread waits for the answer to an order that takes a while."""
+        return self._send(order)
+
+    def _send(self, order: Order[Any]) -> CompletableFuture[Any]:
+        match order:
+            case CancelJob():
+                return self._cancel()
+            case ExplainWatermark():
+                return _answered(self._watermark_report)
+        return self._operation(order)
+
+    def _cancel(self) -> CompletableFuture[None]:
         ended: CompletableFuture[None] = CompletableFuture()
         self.get_job_execution_result().when_done(lambda _: ended.set_result(None))
         with suppress(JobEndedError):  # it ended just before
             self._client.patch(self._path(), mode="cancel")
         return ended
-
-    def stop_with_savepoint(
-        self,
-        advance_to_end_of_event_time: bool,
-        savepoint_directory: str | None = None,
-        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> CompletableFuture[str]:
-        request = {
-            "targetDirectory": savepoint_directory,
-            "drain": advance_to_end_of_event_time,
-            "formatType": format_type.name,
-        }
-        return self._operation("/stop", "/savepoints", request, _location)
-
-    def cancel_with_savepoint(
-        self,
-        savepoint_directory: str | None = None,
-        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> CompletableFuture[str]:
-        return self._savepoint(savepoint_directory, format_type, cancel=True)
-
-    def trigger_savepoint(
-        self,
-        savepoint_directory: str | None = None,
-        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
-    ) -> CompletableFuture[str]:
-        return self._savepoint(savepoint_directory, format_type, cancel=False)
-
-    def _savepoint(
-        self, directory: str | None, format_type: SavepointFormatType, *, cancel: bool
-    ) -> CompletableFuture[str]:
-        request = {"target-directory": directory, "cancel-job": cancel, "formatType": format_type.name}
-        return self._operation("/savepoints", "/savepoints", request, _location)
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         """Of a job that has ended, the values; while it runs, their texts: a cluster's REST API shows no more."""
@@ -127,16 +114,11 @@ class RemoteJob(JobClient):
         self._watch()
         return self._result
 
-    def rescale(self, parallelism: int, operator: str | None = None) -> CompletableFuture[None]:
-        return self._operation(
-            "/rescaling", "/rescaling", None, lambda _: None, method="patch", parallelism=parallelism, operator=operator
-        )
-
     def get_checkpoint_directory(self) -> str:
         return str(self._client.get(self._path("/flott/result"))["checkpoint-directory"])
 
-    def explain_watermark(self) -> WatermarkReport:
-        """While the job runs: a JobManager does not remember it of a job that has ended."""
+    def _watermark_report(self) -> WatermarkReport:
+        """Ask while the job runs: a JobManager does not remember the report of a job that has ended."""
         answer = self._client.get(self._path("/flott/watermark-report"))
         report: WatermarkReport = pickle.loads(base64.b64decode(answer["report"]))
         return report
@@ -156,28 +138,19 @@ class RemoteJob(JobClient):
         shown = self._client.get(self._path("/accumulators"))["user-task-accumulators"]
         return {entry["name"]: entry["value"] for entry in shown}
 
-    def _operation(
-        self,
-        trigger: str,
-        status: str,
-        request: Mapping[str, Any] | None,
-        outcome: Callable[[Mapping[str, Any]], R],
-        method: str = "post",
-        **query: Any,
-    ) -> CompletableFuture[R]:
-        """Order something that takes a while, and wait for it in a thread of its own."""
-        future: CompletableFuture[R] = CompletableFuture()
+    def _operation(self, order: Order[Any]) -> CompletableFuture[Any]:
+        """Give an order that takes a while, and wait for its result in a thread."""
+        future: CompletableFuture[Any] = CompletableFuture()
 
         def wait() -> None:
             try:
-                send = getattr(self._client, method)
-                ident = send(self._path(trigger), json=request, **query)["request-id"]
-                ended = await_operation(self._client, self._path(f"{status}/{ident}"), self._clock)
-                future.set_result(outcome(ended))
+                operation = trigger(self._client, self._job_id, order)
+                future.set_result(_result(order, await_operation(self._client, operation.status_path, self._clock)))
             except BaseException as error:
                 future.set_exception(error)
 
-        threading.Thread(target=wait, name=f"flott-{self._job_id[:8]}{trigger}", daemon=True).start()
+        name = f"flott-{self._job_id[:8]}-{type(order).__name__}"
+        threading.Thread(target=wait, name=name, daemon=True).start()
         return future
 
     def _watch(self) -> None:
@@ -259,8 +232,14 @@ def _answered(question: Callable[[], R]) -> CompletableFuture[R]:
         return CompletableFuture.failed(error)
 
 
-def _location(operation: Mapping[str, Any]) -> str:
-    return str(operation["location"])
+def _result(order: Order[Any], outcome: Mapping[str, Any]) -> Any:
+    """Return the result of an order that has succeeded."""
+    match order:
+        case TakeSavepoint() | CancelWithSavepoint() | StopWithSavepoint():
+            return str(outcome["location"])
+        case TakeCheckpoint():
+            return EpochId(outcome["checkpointId"])
+    return None
 
 
 def _unpickled(values: Mapping[str, str]) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def live(
 
     Called again with the same folder it continues, as a new process would. ``on_step`` gets the name of each step of
     the protocol (planned, ran, acknowledged, completed, committed) and the epoch; raise ``Cancel`` there to cancel.
-    ``on_start`` gets the job master first, to ask things of it later: ``master.rescale(RescaleRequest(3))``.
+    ``on_start`` gets the job master first, to ask things of it later: ``master.submit(RescaleJob(3))``.
     Time is a :class:`ManualClock` unless said otherwise, so waiting costs nothing. Work beside the epochs, such as
     compaction, is done at once when it is due, unless ``beside`` says otherwise: a run can be repeated exactly.
     ``token`` is that of a leader with high availability, which deposes those with lower ones.

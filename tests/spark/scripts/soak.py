@@ -16,7 +16,7 @@ from flott.common import Configuration
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.connectors.datagen import DataGeneratorSource
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 
 SAMPLES = 40
@@ -101,7 +101,7 @@ def main(settings: dict[str, Any]) -> None:
     for key, value in options.items():
         configuration.set_string(key, str(value))
     watch = Watch(folder, max(1, epochs // SAMPLES))
-    entrypoint.extra_listeners.append(watch)
+    executors.extra_listeners.append(watch)
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
     last: dict[int, int] = {}
     (

@@ -27,7 +27,7 @@ from flott.datastream.connectors.datagen import DataGeneratorSource
 from flott.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from flott.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 from flott.datastream.state import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 
 RECORDS = 3_000
@@ -250,11 +250,11 @@ def main(settings: dict[str, Any]) -> None:
     for key, value in options.items():
         configuration.set_string(key, str(value))
     diary = Diary()
-    entrypoint.extra_listeners.append(diary)
+    executors.extra_listeners.append(diary)
     if fault.kind == "storage":
-        entrypoint.step_hook = StateRefused(Path(folder, "checkpoints"))
+        executors.step_hook = StateRefused(Path(folder, "checkpoints"))
     elif fault.kind == "driver" and fault.place not in ("read", "account", "commit"):
-        entrypoint.step_hook = lambda step, epoch: (
+        executors.step_hook = lambda step, epoch: (
             fault.strike() if (step, epoch) == (fault.place, FATAL_EPOCH) else None
         )
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from flott.cli.invocation import Invocation
 from flott.cli.root import flott as root
-from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
 from flott.runtime.logs.entry import LogEntry
+from flott.runtime.orders import CancelJob, RescaleJob, StopWithSavepoint, TakeSavepoint
 from tests.unit.cli.cluster import CommandLine, command_line
 from tests.unit.rest.fake_cluster import FINISHED, RESTARTING, RUNNING, UNKNOWN
 
@@ -66,7 +66,7 @@ def test_a_list_as_json_is_what_rest_says(flott: CommandLine) -> None:
 @pytest.mark.parametrize("name", [RUNNING, RUNNING[:6], "orders-window", RUNNING.upper()])
 def test_a_job_is_named_by_id_or_its_beginning_or_its_name(flott: CommandLine, name: str) -> None:
     assert flott.lines("cancel", name) == [f"Cancelled job {RUNNING}."]
-    assert flott.cluster.orders == [("cancel", RUNNING)]
+    assert flott.cluster.orders == [(RUNNING, CancelJob())]
 
 
 def test_a_job_nobody_knows_has_an_exit_code_of_its_own(flott: CommandLine) -> None:
@@ -83,14 +83,14 @@ def test_a_job_that_has_ended_cannot_be_cancelled(flott: CommandLine) -> None:
 
 def test_stopping_waits_for_the_savepoint_and_tells_its_path(flott: CommandLine) -> None:
     assert flott.lines("stop", "-p", "/s", "--drain", RUNNING) == ["Savepoint completed. Path: /s/savepoint-aaaaaa"]
-    assert flott.cluster.orders == [("savepoint", RUNNING, SavepointOrder("/s", afterwards=Afterwards.DRAIN))]
+    assert flott.cluster.orders == [(RUNNING, StopWithSavepoint(drain=True, target="/s"))]
 
 
 def test_cancelling_with_a_savepoint_tells_where_it_is(flott: CommandLine) -> None:
     lines = flott.lines("cancel", "-s", "/s", RUNNING)
     assert lines == [f"Cancelled job {RUNNING}. Savepoint stored in /s/savepoint-aaaaaa."]
     flott.lines("cancel", "-s", RUNNING)
-    assert [order[2].directory for order in flott.cluster.orders] == ["/s", None]
+    assert [order[1].target for order in flott.cluster.orders] == ["/s", None]
     assert flott("cancel").exit_code == 2
 
 
@@ -100,7 +100,7 @@ def test_cancelling_with_a_savepoint_tells_where_it_is(flott: CommandLine) -> No
 @pytest.mark.parametrize("words", [("savepoint", RUNNING, "/s"), ("savepoint", "create", RUNNING, "/s")])
 def test_a_savepoint_is_taken_in_flinks_spelling_too(flott: CommandLine, words: tuple[str, ...]) -> None:
     assert flott.lines(*words) == ["Savepoint completed. Path: /s/savepoint-aaaaaa"]
-    assert flott.cluster.orders == [("savepoint", RUNNING, SavepointOrder("/s"))]
+    assert flott.cluster.orders == [(RUNNING, TakeSavepoint("/s"))]
 
 
 def test_a_detached_savepoint_tells_how_to_ask_for_it(flott: CommandLine) -> None:
@@ -131,7 +131,7 @@ def test_a_checkpoint_can_be_asked_for(flott: CommandLine) -> None:
 def test_a_job_is_rescaled_and_so_is_one_operator(flott: CommandLine) -> None:
     flott.lines("rescale", RUNNING, "4")
     flott.lines("rescale", RUNNING, "2", "--operator", "out")
-    assert flott.cluster.orders == [("rescale", RUNNING, 4, None), ("rescale", RUNNING, 2, "out")]
+    assert flott.cluster.orders == [(RUNNING, RescaleJob(4)), (RUNNING, RescaleJob(2, "out"))]
 
 
 def test_who_holds_event_time_back_is_told(flott: CommandLine) -> None:

@@ -43,7 +43,7 @@ from pathlib import Path
 from flott.common.configuration import Configuration
 from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
 from flott.runtime.jobmanager.submission import JobSubmission
-from flott.runtime.entrypoint import Executor
+from flott.runtime.entrypoint.executors import Executor
 from flott.runtime.job_files import place_files
 
 class Order:  # a name that the user's program has, too

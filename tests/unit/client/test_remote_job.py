@@ -33,12 +33,21 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.rest.app import create_app
-from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
 from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
 from flott.runtime.jobmanager.processes.result_spool import ResultSpool
 from flott.runtime.jobmanager.programs import ProgramStore
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import FailureView, JobResultView, JobView
+from flott.runtime.orders import (
+    CancelJob,
+    CancelWithSavepoint,
+    ExplainWatermark,
+    Order,
+    RescaleJob,
+    StopWithSavepoint,
+    TakeCheckpoint,
+    TakeSavepoint,
+)
 from flott.testing import in_process
 from tests.unit.client.test_rest_client import PatientClock
 from tests.unit.rest import fake_cluster
@@ -189,13 +198,14 @@ def test_a_sink_of_the_program_that_raises_cancels_the_job(cluster: TakingCluste
     env.from_collection([1]).sink_to(CallableSink(lambda value: 1 / 0))
     cancelled = threading.Event()
 
-    def cancel(job_id: str) -> Future[None]:
+    def order(job_id: str, order: Order[Any]) -> Future[None]:
+        assert order == CancelJob()
         cancelled.set()
         done: Future[None] = Future()
         done.set_result(None)
         return done
 
-    cluster.cancel = cancel  # type: ignore[method-assign]
+    cluster.order = order  # type: ignore[method-assign]
     job = RemoteExecutor().submit(env.get_stream_graph(), remote())
     assert cluster.taken is not None
     spool = ResultSpool(cluster.log_folder / "jobs" / cluster.taken[0].job_id / "results")
@@ -282,53 +292,70 @@ def test_questions_are_answered(cluster: TakingCluster, rest: RestClient) -> Non
     job = job_of(rest)
     assert job.get_job_status().result() is JobStatus.RUNNING
     assert job.get_checkpoint_directory() == cluster.job(RUNNING).checkpoint_directory
-    assert job.explain_watermark() == cluster.explain_watermark(RUNNING).result()
+    assert job.explain_watermark() == cluster.outcome(RUNNING, ExplainWatermark())
     with pytest.raises(JobNotFoundError):
         job_of(rest, UNKNOWN).get_job_status().result()
 
 
 def test_orders_reach_the_jobmanager_as_they_were_given(cluster: TakingCluster, rest: RestClient) -> None:
     job = job_of(rest)
-    orders: list[SavepointOrder] = []
-    rescaled: list[tuple[str, int, str | None]] = []
+    orders: list[tuple[str, Order[Any]]] = []
 
-    def savepoint(job_id: str, order: SavepointOrder) -> Future[str]:
-        orders.append(order)
-        done: Future[str] = Future()
-        done.set_result("/savepoints/1")
+    def order(job_id: str, order: Order[Any]) -> Future[Any]:
+        orders.append((job_id, order))
+        done: Future[Any] = Future()
+        done.set_result(None if isinstance(order, RescaleJob) else "/savepoints/1")
         return done
 
-    def rescale(job_id: str, parallelism: int, operator: str | None = None) -> Future[None]:
-        rescaled.append((job_id, parallelism, operator))
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
-
-    cluster.savepoint = savepoint  # type: ignore[method-assign]
-    cluster.rescale = rescale  # type: ignore[method-assign]
+    cluster.order = order  # type: ignore[method-assign]
     native = SavepointFormatType.NATIVE
     assert job.trigger_savepoint("/s", native).result(10) == "/savepoints/1"
     assert job.stop_with_savepoint(True).result(10) == "/savepoints/1"
     assert job.stop_with_savepoint(False, "/s").result(10) == "/savepoints/1"
     assert job.cancel_with_savepoint("/s").result(10) == "/savepoints/1"
-    assert orders == [
-        SavepointOrder("/s", native, Afterwards.GO_ON),
-        SavepointOrder(None, SavepointFormatType.CANONICAL, Afterwards.DRAIN),
-        SavepointOrder("/s", SavepointFormatType.CANONICAL, Afterwards.STOP),
-        SavepointOrder("/s", SavepointFormatType.CANONICAL, Afterwards.CANCEL),
-    ]
     job.rescale(4, "numbers-uid").result(10)
     job.rescale(2).result(10)
-    assert rescaled == [(RUNNING, 4, "numbers-uid"), (RUNNING, 2, None)]
+    assert orders == [
+        (RUNNING, TakeSavepoint("/s", native)),
+        (RUNNING, StopWithSavepoint(drain=True)),
+        (RUNNING, StopWithSavepoint(drain=False, target="/s")),
+        (RUNNING, CancelWithSavepoint("/s")),
+        (RUNNING, RescaleJob(4, "numbers-uid")),
+        (RUNNING, RescaleJob(2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        TakeSavepoint(),
+        TakeSavepoint("/s", SavepointFormatType.NATIVE),
+        CancelWithSavepoint("/s"),
+        StopWithSavepoint(),
+        StopWithSavepoint(True, "/s", SavepointFormatType.NATIVE),
+        TakeCheckpoint(),
+        RescaleJob(3),
+        RescaleJob(3, "numbers-uid"),
+        ExplainWatermark(),
+        CancelJob(),
+    ],
+)
+def test_every_order_reaches_the_gateway_as_the_same_value(
+    cluster: TakingCluster, rest: RestClient, order: Order[Any]
+) -> None:
+    answer = job_of(rest).submit(order)
+    if not isinstance(order, CancelJob):  # that one waits for the end of the job
+        assert answer.result(10) == cluster.outcome(RUNNING, order)
+    assert cluster.orders == [(RUNNING, order)]
 
 
 def test_an_order_that_fails_raises_what_it_was(cluster: TakingCluster, rest: RestClient) -> None:
-    def savepoint(job_id: str, order: SavepointOrder) -> Future[str]:
-        failed: Future[str] = Future()
+    def order(job_id: str, order: Order[Any]) -> Future[Any]:
+        failed: Future[Any] = Future()
         failed.set_exception(SavepointError("The disk is full."))
         return failed
 
-    cluster.savepoint = savepoint  # type: ignore[method-assign]
+    cluster.order = order  # type: ignore[method-assign]
     with pytest.raises(SavepointError, match=r"^The disk is full\.$"):
         job_of(rest).trigger_savepoint("/s").result(10)
 
@@ -338,13 +365,14 @@ def test_cancelling_ends_when_the_job_has_ended(cluster: TakingCluster, rest: Re
     before = cluster.result
     cluster.result = lambda job_id: results.get(job_id) or before(job_id)  # type: ignore[method-assign]
 
-    def cancel(job_id: str) -> Future[None]:
+    def order(job_id: str, order: Order[Any]) -> Future[None]:
+        assert order == CancelJob()
         results[job_id] = JobResultView(job_id, JobStatus.CANCELED, 5)
         done: Future[None] = Future()
         done.set_result(None)
         return done
 
-    cluster.cancel = cancel  # type: ignore[method-assign]
+    cluster.order = order  # type: ignore[method-assign]
     job = job_of(rest)
     job.cancel().result(10)
     with pytest.raises(JobCancelledError):

@@ -25,7 +25,7 @@ from flott.datastream._record_table import columns_of, html_table, text_table
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.connectors.sample import SampleSink
 from flott.errors import JobCancelledError, JobFailedError, ProgramError
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from flott.testing.harness import collect, in_process
 from flott.testing.sources import EndOfEpoch, ScriptedSource
 
@@ -478,14 +478,14 @@ def test_tasks_send_no_more_than_the_limit() -> None:
 
 
 def test_a_job_cancelled_by_somebody_else_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[entrypoint.BackgroundJob] = []
-    submit = entrypoint.Executor.submit
+    started: list[executors.BackgroundJob] = []
+    submit = executors.Executor.submit
 
     def submit_and_cancel(*args: Any) -> Any:
         started.append(submit(*args))  # type: ignore[arg-type]
         started[-1].cancel().result(PATIENCE)
         return started[-1]
 
-    monkeypatch.setattr(entrypoint.Executor, "submit", submit_and_cancel)
+    monkeypatch.setattr(executors.Executor, "submit", submit_and_cancel)
     with pytest.raises(JobCancelledError):
         endless(in_process(), 1).preview(5)

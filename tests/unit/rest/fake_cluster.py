@@ -12,7 +12,6 @@ from flott.common._watermark_report import Hold, HoldCause, TimePlace, Watermark
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import JobEndedError, JobNotFoundError
-from flott.runtime.jobmanager.gateway import SavepointOrder
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import (
     ChainedOperatorView,
@@ -31,6 +30,15 @@ from flott.runtime.jobmanager.views.job_view import (
     TaskState,
     Traffic,
     VertexView,
+)
+from flott.runtime.orders import (
+    CancelJob,
+    CancelWithSavepoint,
+    ExplainWatermark,
+    Order,
+    StopWithSavepoint,
+    TakeCheckpoint,
+    TakeSavepoint,
 )
 
 NOW = 1_700_000_060_000
@@ -257,31 +265,26 @@ class FakeCluster:
         self.uploads[submission.job_id] = {name: path.read_bytes() for name, path in files.items()}
         return self._ordered(None, "submit", submission.job_id)
 
-    def cancel(self, job_id: str) -> Future[None]:
-        self._running(job_id, or_in=(JobStatus.CANCELED,))
-        return self._ordered(None, "cancel", job_id)
+    def order(self, job_id: str, order: Order[Any]) -> Future[Any]:
+        self._running(job_id, or_in=(JobStatus.CANCELED,) if isinstance(order, CancelJob) else ())
+        return self._ordered(self.outcome(job_id, order), job_id, order)
 
-    def savepoint(self, job_id: str, order: SavepointOrder) -> Future[str]:
-        self._running(job_id)
-        return self._ordered(f"{order.directory or '/savepoints'}/savepoint-{job_id[:6]}", "savepoint", job_id, order)
-
-    def checkpoint(self, job_id: str) -> Future[int]:
-        self._running(job_id)
-        return self._ordered(8, "checkpoint", job_id)
-
-    def rescale(self, job_id: str, parallelism: int, operator: str | None = None) -> Future[None]:
-        self._running(job_id)
-        return self._ordered(None, "rescale", job_id, parallelism, operator)
-
-    def explain_watermark(self, job_id: str) -> Future[WatermarkReport]:
-        self._running(job_id)
-        hold = Hold(
-            HoldCause.SILENT, "numbers", NOW - 5_000, NOW - 4_000, "Split 0 is silent.", "Use with_idleness.", "0"
-        )
-        place = TimePlace(
-            "print", NOW - 5_000, inputs=(TimePlace("numbers", NOW - 5_000, holds=True, since_ms=NOW - 4_000),)
-        )
-        return self._ordered(WatermarkReport("orders-window", NOW, 7, (place,), (hold,)), "explain", job_id)
+    def outcome(self, job_id: str, order: Order[Any]) -> Any:
+        """Return the result of an order that succeeds."""
+        match order:
+            case TakeSavepoint() | CancelWithSavepoint() | StopWithSavepoint():
+                return f"{order.target or '/savepoints'}/savepoint-{job_id[:6]}"
+            case TakeCheckpoint():
+                return 8
+            case ExplainWatermark():
+                hold = Hold(
+                    HoldCause.SILENT, "numbers", NOW - 5_000, NOW - 4_000, "Split 0 is silent.", "Use with_idleness.",
+                    "0",
+                )  # fmt: skip
+                source = TimePlace("numbers", NOW - 5_000, holds=True, since_ms=NOW - 4_000)
+                place = TimePlace("print", NOW - 5_000, inputs=(source,))
+                return WatermarkReport("orders-window", NOW, 7, (place,), (hold,))
+        return None
 
     def dispose_savepoint(self, path: str) -> Future[None]:
         return self._ordered(None, "dispose", path)

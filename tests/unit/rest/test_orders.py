@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from flott.common._savepoint_format import SavepointFormatType
 from flott.errors import JobRestartingError, UnreachableError
 from flott.rest.endpoints.orders import _all_of
-from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
+from flott.runtime.orders import CancelJob, CancelWithSavepoint, Order, RescaleJob, StopWithSavepoint, TakeSavepoint
 from tests.unit.rest.fake_cluster import CANCELED, FAILED, FINISHED, RUNNING, SOURCE, UNKNOWN, WINDOW, FakeCluster
 from tests.unit.runtime.jobmanager.jobs import wait_for
 
@@ -38,7 +38,7 @@ def completed(operation: dict[str, Any]) -> dict[str, Any]:
 def test_a_job_is_cancelled(client: TestClient, cluster: FakeCluster, method: str, path: str) -> None:
     reply = client.request(method, path)
     assert (reply.status_code, reply.json()) == (202, {})
-    assert cluster.orders == [("cancel", RUNNING)]
+    assert cluster.orders == [(RUNNING, CancelJob())]
 
 
 def test_cancelling_again_is_fine_and_cancelling_what_has_ended_otherwise_is_a_conflict(client: TestClient) -> None:
@@ -80,24 +80,24 @@ def test_a_savepoint_is_triggered_and_its_path_is_asked_for(client: TestClient, 
     assert (
         client.get(path.upper().replace("/V1/JOBS", "/v1/jobs").replace("SAVEPOINTS", "savepoints")).status_code == 200
     )
-    assert cluster.orders == [("savepoint", RUNNING, SavepointOrder("/s"))]
+    assert cluster.orders == [(RUNNING, TakeSavepoint("/s"))]
 
 
 @pytest.mark.parametrize(
     ("path", "body", "order"),
     [
-        ("savepoints", {"cancel-job": True}, SavepointOrder(afterwards=Afterwards.CANCEL)),
-        ("savepoints", {"formatType": "NATIVE"}, SavepointOrder(format=SavepointFormatType.NATIVE)),
-        ("stop", {"targetDirectory": "/s", "drain": False}, SavepointOrder("/s", afterwards=Afterwards.STOP)),
-        ("stop", {"drain": True, "triggerId": None}, SavepointOrder(afterwards=Afterwards.DRAIN)),
-        ("stop", {}, SavepointOrder(afterwards=Afterwards.STOP)),
+        ("savepoints", {"cancel-job": True}, CancelWithSavepoint()),
+        ("savepoints", {"formatType": "NATIVE"}, TakeSavepoint(format=SavepointFormatType.NATIVE)),
+        ("stop", {"targetDirectory": "/s", "drain": False}, StopWithSavepoint(target="/s")),
+        ("stop", {"drain": True, "triggerId": None}, StopWithSavepoint(drain=True)),
+        ("stop", {}, StopWithSavepoint()),
     ],
 )
 def test_orders_are_read_from_the_body(
-    client: TestClient, cluster: FakeCluster, path: str, body: dict[str, Any], order: SavepointOrder
+    client: TestClient, cluster: FakeCluster, path: str, body: dict[str, Any], order: Order[str]
 ) -> None:
     ident = client.post(f"/jobs/{RUNNING}/{path}", json=body).json()["request-id"]
-    assert cluster.orders == [("savepoint", RUNNING, order)]
+    assert cluster.orders == [(RUNNING, order)]
     # Both are asked for in the same place.
     assert "location" in client.get(f"/jobs/{RUNNING}/savepoints/{ident}").json()["operation"]
 
@@ -208,7 +208,7 @@ def test_a_job_or_an_operator_is_rescaled(client: TestClient, cluster: FakeClust
         reply = client.patch(f"/jobs/{RUNNING}/rescaling?{query}")
         assert reply.status_code == 202
         assert client.get(f"/jobs/{RUNNING}/rescaling/{reply.json()['request-id']}").json() == completed({})
-    assert cluster.orders == [("rescale", RUNNING, 3, None), ("rescale", RUNNING, 4, "numbers-uid")]
+    assert cluster.orders == [(RUNNING, RescaleJob(3)), (RUNNING, RescaleJob(4, "numbers-uid"))]
 
 
 @pytest.mark.parametrize("query", ["", "parallelism=0", "parallelism=-1", "parallelism=x", "parallelism=99999999"])
@@ -227,10 +227,10 @@ def test_requirements_are_told_and_changed_by_vertex(client: TestClient, cluster
     assert client.put(path, json={SOURCE: bounds(2), WINDOW: bounds(2)}).json() == {}
     assert cluster.orders == []
     assert client.put(path, json={SOURCE: bounds(4), WINDOW: bounds(4)}).status_code == 200
-    assert cluster.orders == [("rescale", RUNNING, 4, None)]
+    assert cluster.orders == [(RUNNING, RescaleJob(4))]
     cluster.orders.clear()
     reply = client.put(path, json={WINDOW: bounds(3)})
-    assert cluster.orders == [("rescale", RUNNING, 3, "21" * 16), ("rescale", RUNNING, 3, "22" * 16)]
+    assert cluster.orders == [(RUNNING, RescaleJob(3, "21" * 16)), (RUNNING, RescaleJob(3, "22" * 16))]
     assert client.get(f"/jobs/{RUNNING}/rescaling/{reply.json()['request-id']}").json() == completed({})
 
 

@@ -13,6 +13,7 @@ from flott.rest import app as app_module
 from flott.rest.app import Routes, all_endpoints, json_response
 from flott.rest.endpoint import Endpoint, Query
 from flott.rest.refusal import Refusal
+from flott.runtime.orders import CancelJob
 from tests.unit.rest.fake_cluster import RUNNING, TASK_MANAGER, UNKNOWN, FakeCluster
 
 JSON = "application/json; charset=UTF-8"
@@ -58,7 +59,7 @@ def test_a_malformed_id_is_refused(client: TestClient, path: str) -> None:
 
 def test_ids_may_be_in_upper_case(client: TestClient, cluster: FakeCluster) -> None:
     assert client.patch(f"/jobs/{RUNNING.upper()}").status_code == 202
-    assert cluster.orders == [("cancel", RUNNING)]
+    assert cluster.orders == [(RUNNING, CancelJob())]
 
 
 def test_task_manager_ids_are_decoded(client: TestClient) -> None:

@@ -228,7 +228,7 @@ def test_a_crash_before_the_first_checkpoint_does_not_forget_where_the_job_was_t
     checkpoint: Path, tmp_path: Path
 ) -> None:
     """From a given checkpoint, with from-latest as well: the second life has a plan of its own but no checkpoint."""
-    from flott.runtime import entrypoint
+    from flott.runtime.entrypoint import executors
 
     def die(step: str, epoch: int) -> None:
         if step == "ran":
@@ -240,13 +240,13 @@ def test_a_crash_before_the_first_checkpoint_does_not_forget_where_the_job_was_t
         env._configuration.set_string("execution.checkpointing.dir", str(tmp_path / "new"))
         env._configuration.set_string("execution.state-recovery.from-latest", "true")
         counting(env, ledger)
-        entrypoint.step_hook = hook
+        executors.step_hook = hook
         try:
             env.execute("another")
         except Crash:
             pass
         finally:
-            entrypoint.step_hook = None
+            executors.step_hook = None
     assert sorted(ledger.records) == [(3, 2), (4, 3), (5, 3)]
     assert list((tmp_path / "new").iterdir()) == []
 

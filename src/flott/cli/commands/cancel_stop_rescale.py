@@ -8,7 +8,9 @@ from flott.cli.command import command
 from flott.cli.commands.savepoint import conclude_savepoint, format_option
 from flott.cli.invocation import Invocation, pass_invocation
 from flott.cli.jobs import RUNNING_JOB, job_id
-from flott.client.operations import await_operation
+from flott.client.operations import await_operation, trigger
+from flott.common._savepoint_format import SavepointFormatType
+from flott.runtime.orders import CancelWithSavepoint, RescaleJob, StopWithSavepoint
 
 #: Stands for "with a savepoint, in the directory that is configured".
 _DEFAULT = ""
@@ -33,9 +35,9 @@ def cancel(invocation: Invocation, job: str | None, directory: str | None, forma
         terminal.report(f"Cancelled job {ident}.", {"jid": ident})
         return
     terminal.note(f"Cancelling job {ident} with a savepoint. `flott stop` lets the job end in good order.")
-    order = {"target-directory": directory or None, "cancel-job": True, "formatType": format_type.upper()}
-    trigger = client.post(f"/jobs/{ident}/savepoints", json=order)["request-id"]
-    conclude_savepoint(invocation, ident, trigger, done=f"Cancelled job {ident}. Savepoint stored in {{path}}.")
+    order = CancelWithSavepoint(directory or None, SavepointFormatType[format_type.upper()])
+    operation = trigger(client, ident, order)
+    conclude_savepoint(invocation, ident, operation, done=f"Cancelled job {ident}. Savepoint stored in {{path}}.")
 
 
 @command("stop")
@@ -56,10 +58,9 @@ def stop(
     ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
     verb = "Draining" if drain else "Suspending"
     terminal.note(f'{verb} job "{ident}" with a {format_type.upper()} savepoint.')
-    order = {"targetDirectory": directory, "drain": drain, "formatType": format_type.upper()}
-    trigger = client.post(f"/jobs/{ident}/stop", json=order)["request-id"]
+    order = StopWithSavepoint(drain, directory, SavepointFormatType[format_type.upper()])
     said = "Successfully trigger stop-with-savepoint in detached mode" if detached else None
-    conclude_savepoint(invocation, ident, trigger, detached=said)
+    conclude_savepoint(invocation, ident, trigger(client, ident, order), detached=said)
 
 
 @command("rescale")
@@ -73,10 +74,10 @@ def rescale(invocation: Invocation, job: str, parallelism: int, operator: str | 
     ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
     whom = f"operator {operator} of job {ident}" if operator else f"job {ident}"
     terminal.note(f"Rescaling {whom} to parallelism {parallelism}.")
-    trigger = client.patch(f"/jobs/{ident}/rescaling", parallelism=parallelism, operator=operator)["request-id"]
-    document = {"jid": ident, "parallelism": parallelism, "operator": operator, "trigger": trigger}
+    operation = trigger(client, ident, RescaleJob(parallelism, operator))
+    document = {"jid": ident, "parallelism": parallelism, "operator": operator, "trigger": operation.ident}
     if detached:
-        terminal.report(f"Rescaling triggered, triggerId: {trigger}", document)
+        terminal.report(f"Rescaling triggered, triggerId: {operation.ident}", document)
     else:
-        await_operation(client, f"/jobs/{ident}/rescaling/{trigger}")
+        await_operation(client, operation.status_path)
         terminal.report(f"Rescaled {whom} to parallelism {parallelism}.", document)

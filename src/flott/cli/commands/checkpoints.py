@@ -11,8 +11,9 @@ from flott.cli.command import command
 from flott.cli.invocation import Invocation, pass_invocation
 from flott.cli.jobs import JOB, RUNNING_JOB, job_id
 from flott.cli.terminal import duration_text, table, time_text
-from flott.client.operations import await_operation
+from flott.client.operations import await_operation, trigger
 from flott.common._sizes import size_text
+from flott.runtime.orders import TakeCheckpoint
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -96,7 +97,7 @@ def checkpoint(invocation: Invocation, job: str, full: bool) -> None:
     ident, client = job_id(invocation, job), invocation.client
     kind = "FULL" if full else "CONFIGURED"
     invocation.terminal.note(f"Triggering checkpoint for job {ident}.")
-    trigger = client.post(f"/jobs/{ident}/checkpoints", json={"checkpointType": kind})["request-id"]
-    number = await_operation(client, f"/jobs/{ident}/checkpoints/{trigger}")["checkpointId"]
+    operation = trigger(client, ident, TakeCheckpoint())
+    number = await_operation(client, operation.status_path)["checkpointId"]
     done = f"Checkpoint({kind}) {number} for job {ident} completed."
     invocation.terminal.report(done, {"jid": ident, "checkpoint": number})

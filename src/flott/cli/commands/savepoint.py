@@ -10,8 +10,10 @@ import click
 from flott.cli.command import FlottGroup
 from flott.cli.invocation import Invocation, pass_invocation
 from flott.cli.jobs import RUNNING_JOB, job_id
-from flott.client.operations import await_operation
+from flott.client.operations import TriggeredOperation, await_operation, trigger
+from flott.common._savepoint_format import SavepointFormatType
 from flott.errors import UnreachableError
+from flott.runtime.orders import TakeSavepoint
 
 _DISPOSE = ("-d", "--dispose")
 _FORMATS = click.Choice(["CANONICAL", "NATIVE"], case_sensitive=False)
@@ -23,14 +25,15 @@ def format_option(help: str = "The savepoint's format.") -> Callable[[Any], Any]
 
 
 def conclude_savepoint(
-    invocation: Invocation, job: str, trigger: str, *, done: str = "Savepoint completed. Path: {path}",
+    invocation: Invocation, job: str, operation: TriggeredOperation, *, done: str = "Savepoint completed. Path: {path}",
     detached: str | None = None,
 ) -> None:  # fmt: skip
     """Say where the savepoint is once it is taken; ``detached``: a sentence for who does not wait."""
     if detached is not None:
-        invocation.terminal.report(f"{detached}, triggerId: {trigger}", {"jid": job, "trigger": trigger})
+        ident = operation.ident
+        invocation.terminal.report(f"{detached}, triggerId: {ident}", {"jid": job, "trigger": ident})
         return
-    path = await_operation(invocation.client, f"/jobs/{job}/savepoints/{trigger}")["location"]
+    path = await_operation(invocation.client, operation.status_path)["location"]
     invocation.terminal.report(done.format(path=path), {"jid": job, "savepoint": path})
 
 
@@ -73,10 +76,9 @@ def create(invocation: Invocation, job: str, directory: str | None, format_type:
     """
     ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
     terminal.note(f"Triggering savepoint for job {ident}.")
-    order = {"target-directory": directory, "cancel-job": False, "formatType": format_type.upper()}
-    trigger = client.post(f"/jobs/{ident}/savepoints", json=order)["request-id"]
+    order = TakeSavepoint(directory, SavepointFormatType[format_type.upper()])
     said = "Successfully trigger manual savepoint" if detached else None
-    conclude_savepoint(invocation, ident, trigger, detached=said)
+    conclude_savepoint(invocation, ident, trigger(client, ident, order), detached=said)
     if not detached:
         terminal.note("You can resume your program from this savepoint with flott run -s PATH.")
 
@@ -89,8 +91,8 @@ def dispose(invocation: Invocation, path: str) -> None:
     terminal = invocation.terminal
     terminal.note(f"Disposing savepoint '{path}'.")
     try:
-        trigger = invocation.client.post("/savepoint-disposal", json={"savepoint-path": path})["request-id"]
-        await_operation(invocation.client, f"/savepoint-disposal/{trigger}")
+        ident = invocation.client.post("/savepoint-disposal", json={"savepoint-path": path})["request-id"]
+        await_operation(invocation.client, f"/savepoint-disposal/{ident}")
     except UnreachableError:
         from flott.state import dispose_savepoint
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from flott.cli.programs.job_watch import JobWatch
 from flott.cli.terminal import Terminal
-from flott.client.operations import await_operation
+from flott.client.operations import await_operation, trigger
 from flott.errors import FlottError
+from flott.runtime.orders import StopWithSavepoint
 
 if TYPE_CHECKING:
     from flott.client.rest_client import RestClient
@@ -88,9 +89,8 @@ class Interruption:
 
     def _stop(self, job_id: str) -> None:
         self._terminal.note("Stopping with a savepoint …")
-        order = {"targetDirectory": None, "drain": False, "formatType": "CANONICAL"}
-        trigger = self._client.post(f"/jobs/{job_id}/stop", json=order)["request-id"]
-        outcome = await_operation(self._client, f"/jobs/{job_id}/savepoints/{trigger}")
+        operation = trigger(self._client, job_id, StopWithSavepoint())
+        outcome = await_operation(self._client, operation.status_path)
         self._terminal.note(f"Savepoint completed. Path: {outcome['location']}")
 
     def _leave(self, job_id: str, interrupted: bool) -> None:

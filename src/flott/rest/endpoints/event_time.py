@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 from flott.common._watermark_report import Hold, TimePlace, WatermarkReport
 from flott.rest.endpoint import Endpoint, RestCall
 from flott.rest.waiting import carried_out
+from flott.runtime.orders import ExplainWatermark
 
 
 class HoldMessage(TypedDict):
@@ -43,7 +44,7 @@ class WatermarkMessage(TypedDict):
 
 async def watermark(call: RestCall) -> WatermarkMessage:
     """Return what holds event time back."""
-    return watermark_message(await carried_out(lambda: call.gateway.explain_watermark(call.job_id)))
+    return watermark_message(await carried_out(lambda: call.gateway.order(call.job_id, ExplainWatermark())))
 
 
 def watermark_message(report: WatermarkReport) -> WatermarkMessage:

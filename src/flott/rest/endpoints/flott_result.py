@@ -18,6 +18,7 @@ from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.waiting import carried_out
 from flott.runtime.jobmanager.processes.result_spool import fetch
+from flott.runtime.orders import ExplainWatermark
 
 _TAG = "flott"
 
@@ -78,7 +79,7 @@ async def results(call: RestCall) -> Response:
 async def watermark_report(call: RestCall) -> PickledReport:
     """Return what holds event time back, as the value of explain_watermark()."""
     call.job()
-    report = await carried_out(lambda: call.gateway.explain_watermark(call.job_id))
+    report = await carried_out(lambda: call.gateway.order(call.job_id, ExplainWatermark()))
     return {"report": _base64(pickle.dumps(report, protocol=5))}
 
 

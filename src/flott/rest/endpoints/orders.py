@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from flott.common._savepoint_format import SavepointFormatType
 from flott.errors import JobEndedError
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
@@ -30,8 +29,16 @@ from flott.rest.shapes.job.orders import (
     TriggerResponse,
 )
 from flott.rest.waiting import carried_out
-from flott.runtime.jobmanager.gateway import Afterwards, ClusterGateway, SavepointOrder
+from flott.runtime.jobmanager.gateway import ClusterGateway
 from flott.runtime.jobmanager.views.job_view import JobView
+from flott.runtime.orders import (
+    CancelJob,
+    Order,
+    RescaleJob,
+    StopWithSavepoint,
+    TakeCheckpoint,
+    savepoint_from_json,
+)
 
 # ------------------------------------------------------------------------------------------------------------- cancel
 
@@ -57,7 +64,7 @@ async def cancel_application(call: RestCall) -> Mapping[str, Any]:
 
 async def _cancel(gateway: ClusterGateway, job_id: str) -> Mapping[str, Any]:
     try:
-        await carried_out(lambda: gateway.cancel(job_id))
+        await carried_out(lambda: gateway.order(job_id, CancelJob()))
     except JobEndedError as error:
         raise Refusal(409, f"Job cancellation failed: {error}") from error
     return {}
@@ -74,16 +81,12 @@ async def heartbeat(call: RestCall) -> Mapping[str, Any]:
 
 async def savepoint(call: RestCall) -> Mapping[str, Any]:
     """Take a savepoint."""
-    afterwards = Afterwards.CANCEL if call.body.get("cancel-job") else Afterwards.GO_ON
-    order = SavepointOrder(call.body.get("target-directory"), _format(call), afterwards)
-    return await _triggered(call, _savepoints(call), lambda: call.gateway.savepoint(call.job_id, order))
+    return await _ordered(call, _savepoints(call), savepoint_from_json(call.body))
 
 
 async def stop(call: RestCall) -> Mapping[str, Any]:
     """End the job with a savepoint."""
-    afterwards = Afterwards.DRAIN if call.body.get("drain") else Afterwards.STOP
-    order = SavepointOrder(call.body.get("targetDirectory"), _format(call), afterwards)
-    return await _triggered(call, _savepoints(call), lambda: call.gateway.savepoint(call.job_id, order))
+    return await _ordered(call, _savepoints(call), StopWithSavepoint.from_json(call.body))
 
 
 def savepoint_state(call: RestCall) -> Mapping[str, Any]:
@@ -93,7 +96,7 @@ def savepoint_state(call: RestCall) -> Mapping[str, Any]:
 
 async def checkpoint(call: RestCall) -> Mapping[str, Any]:
     """Complete an epoch now."""
-    return await _triggered(call, _checkpoints(call), lambda: call.gateway.checkpoint(call.job_id))
+    return await _ordered(call, _checkpoints(call), TakeCheckpoint())
 
 
 def checkpoint_state(call: RestCall) -> Mapping[str, Any]:
@@ -118,8 +121,7 @@ def disposal_state(call: RestCall) -> Mapping[str, Any]:
 
 async def rescale(call: RestCall) -> Mapping[str, Any]:
     """Change the parallelism of a job, or of one operator."""
-    parallelism, operator = call.query["parallelism"], call.query["operator"]
-    return await _triggered(call, _rescales(call), lambda: call.gateway.rescale(call.job_id, parallelism, operator))
+    return await _ordered(call, _rescales(call), RescaleJob(call.query["parallelism"], call.query["operator"]))
 
 
 def rescale_state(call: RestCall) -> Mapping[str, Any]:
@@ -144,12 +146,12 @@ async def require(call: RestCall) -> Mapping[str, Any]:
     return await _triggered(
         call,
         _rescales(call),
-        lambda: _all_of([call.gateway.rescale(job.job_id, number, operator) for operator, number in orders]),
+        lambda: _all_of([call.gateway.order(job.job_id, order) for order in orders]),
     )
 
 
-def rescale_orders(job: JobView, wanted: Mapping[str, Mapping[str, int]]) -> list[tuple[str | None, int]]:
-    """Which operators (None: all) shall have which parallelism. Those that have it already are left out."""
+def rescale_orders(job: JobView, wanted: Mapping[str, Mapping[str, int]]) -> list[RescaleJob]:
+    """Return the orders that give vertices their parallelism. Operators that have it already are left out."""
     for ident, bounds in wanted.items():
         vertex = job.vertex(ident)
         if vertex is None:
@@ -164,9 +166,9 @@ def rescale_orders(job: JobView, wanted: Mapping[str, Mapping[str, int]]) -> lis
     if all(numbers[vertex.id] == vertex.parallelism for vertex in job.vertices):
         return []
     if len(set(numbers.values())) == 1:
-        return [(None, next(iter(numbers.values())))]
+        return [RescaleJob(next(iter(numbers.values())))]
     return [
-        (operator.id, numbers[vertex.id])
+        RescaleJob(numbers[vertex.id], operator.id)
         for vertex in job.vertices
         for operator in vertex.operators
         if operator.parallelism != numbers[vertex.id]
@@ -222,8 +224,8 @@ def _rescales(call: RestCall) -> str:
     return f"the rescaling of job {call.job_id}"
 
 
-def _format(call: RestCall) -> SavepointFormatType:
-    return SavepointFormatType[call.body.get("formatType") or "CANONICAL"]
+async def _ordered(call: RestCall, scope: str, order: Order[Any]) -> Mapping[str, Any]:
+    return await _triggered(call, scope, lambda: call.gateway.order(call.job_id, order))
 
 
 async def _triggered(call: RestCall, scope: str, start: Callable[[], Future[Any]]) -> Mapping[str, Any]:

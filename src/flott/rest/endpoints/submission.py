@@ -16,10 +16,8 @@ from flott.rest.endpoint import Endpoint, Part, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.uploads import bytes_of, form_of, store
 from flott.rest.waiting import carried_out
+from flott.runtime.jobmanager.programs import RUN_HEADER
 from flott.runtime.jobmanager.submission import JobSubmission
-
-#: The run of an uploaded program that a submission belongs to.
-RUN_HEADER = "x-flott-program-run"
 
 
 class JobSubmitResponse(TypedDict):

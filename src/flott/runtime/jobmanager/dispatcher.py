@@ -19,10 +19,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
+from flott.common._ids import JobId
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import (
@@ -36,19 +37,22 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.runtime.clock import Clock
-from flott.runtime.entrypoint import clean_up_after
+from flott.runtime.entrypoint.running_job import clean_up_after
 from flott.runtime.jobmanager.folders import ClusterFolders
 from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore
-from flott.runtime.jobmanager.processes.channel import Assignment, CancelOrder, Order, SuspendOrder
+from flott.runtime.jobmanager.processes.channel import Assignment
 from flott.runtime.jobmanager.processes.job_process import JobProcess
-from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.submission import CLUSTER_PREFIXES, JobSubmission
 from flott.runtime.jobmanager.views.job_past import JobPast, without_process
 from flott.runtime.jobmanager.views.job_view import FailureView, JobResultView, JobView
+from flott.runtime.orders import CancelJob, Order, SuspendJob
 from flott.runtime.spark.address import SparkAddress
 from flott.runtime.storage.posix_fence import FOLDER as FENCE
 from flott.runtime.storage.posix_fence import PosixFence
 
 log = logging.getLogger("flott.cluster")
+
+R = TypeVar("R")
 
 _HOUR_SECONDS = 3600.0
 #: The seconds before a job's process is started again: they double with every death of the last hour.
@@ -59,12 +63,6 @@ _TICK_SECONDS = 0.25
 _SUSPEND_SECONDS = 20.0
 #: How long the process of a job that has ended may clean up before it is killed, and the JobManager does the rest.
 _CLEAN_UP_SECONDS = 300.0
-
-#: How the keys begin of options that are the JobManager's own, its secrets among them: jobs are not told.
-_OWN_OPTIONS = (
-    "rest.", "flott.rest.", "security.", "web.", "high-availability", "flott.ha.", "flott.cluster.", "jobstore.",
-    "metrics.", "client.",
-)  # fmt: skip
 
 
 @dataclass
@@ -166,8 +164,10 @@ class Dispatcher:
         except RuntimeError:  # of a pool that was shut down
             return _failed(_ending())
 
-    def order(self, job_id: str, order: Order) -> Future[Any]:
-        """Have a job's process do something."""
+    def order(self, job_id: str, order: Order[R]) -> Future[R]:
+        """Hand an order to a job's process; its answer."""
+        if isinstance(order, CancelJob):
+            return self._cancel_job(job_id)
         try:
             process = self._running(job_id).process
         except ClusterError as error:
@@ -176,7 +176,7 @@ class Dispatcher:
             return _failed(JobRestartingError(f"Job {job_id} has no process at the moment: it is being started again."))
         return process.order(order)
 
-    def cancel(self, job_id: str) -> Future[None]:
+    def _cancel_job(self, job_id: str) -> Future[Any]:
         """Ask a job to end; one that was cancelled already is asked in vain, and that is fine."""
         try:
             job = self._running(job_id)
@@ -200,16 +200,16 @@ class Dispatcher:
             job.kill_at = min(job.kill_at, self._clock.monotonic() + timeout_ms / 1000)
         answer: Future[None] = Future()
 
-        def asked(reply: Future[bool]) -> None:
+        def asked(reply: Future[None]) -> None:
             if self._jobs.get(process.job_id) is job:  # a process that has died will not be followed by another
-                if reply.exception() is None and reply.result():
+                if reply.exception() is None:
                     with self._lock:
                         job.show(past=job.past.cancelled(self._clock.now_ms()))
                 answer.set_result(None)
                 return
-            _copy(self.cancel(process.job_id), answer)
+            _copy(self._cancel_job(process.job_id), answer)
 
-        process.order(CancelOrder()).add_done_callback(asked)
+        process.order(CancelJob()).add_done_callback(asked)
         return answer
 
     def _running(self, job_id: str) -> _Job:
@@ -319,8 +319,9 @@ class Dispatcher:
 
     def _merged(self, submission: JobSubmission) -> dict[str, str]:
         """The cluster's configuration, without what is the JobManager's own, and over it the job's."""
-        merged = {key: text for key, text in self._configuration.to_dict().items() if not key.startswith(_OWN_OPTIONS)}
-        foreign = (*_OWN_OPTIONS, "spark.")  # the Spark application runs already, as the JobManager's options say
+        cluster = self._configuration.to_dict()
+        merged = {key: text for key, text in cluster.items() if not key.startswith(CLUSTER_PREFIXES)}
+        foreign = (*CLUSTER_PREFIXES, "spark.")  # the Spark application runs already, as the JobManager's options say
         merged.update({key: text for key, text in submission.configuration.items() if not key.startswith(foreign)})
         merged.pop(options.TARGET.key, None)
         if not Configuration.of(merged).contains(options.CHECKPOINT_DIR):
@@ -455,7 +456,7 @@ class Dispatcher:
             if view.checkpoint_directory:
                 configuration = Configuration.of(view.configuration)
                 clean_up_after(
-                    view.job_id, view.name, view.checkpoint_directory, configuration, view.status, self._token
+                    JobId(view.job_id), view.name, view.checkpoint_directory, configuration, view.status, self._token
                 )
         except (FlottError, OSError) as error:
             log.warning("The checkpoints of job %s (%r) are left behind: %s", view.job_id, view.name, error)
@@ -487,7 +488,7 @@ class Dispatcher:
             if at_once:
                 process.kill()
             else:
-                process.order(SuspendOrder())
+                process.order(SuspendJob())
         deadline = self._clock.monotonic() + _SUSPEND_SECONDS
         for process in processes:
             if not process.wait(max(0.1, deadline - self._clock.monotonic())):

@@ -8,34 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from flott.common._savepoint_format import SavepointFormatType
-from flott.common._watermark_report import WatermarkReport
 from flott.common.configuration import Configuration
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
+from flott.runtime.orders import Order
 
-
-class Afterwards(Enum):
-    """What becomes of the job once its savepoint is taken."""
-
-    GO_ON = "go on"
-    STOP = "stop"  #: finished, windows left open
-    DRAIN = "drain"  #: finished, after event time has been brought to its end
-    CANCEL = "cancel"
-
-
-@dataclass(frozen=True)
-class SavepointOrder:
-    """A savepoint somebody wants."""
-
-    directory: str | None = None  #: None: the one that is configured
-    format: SavepointFormatType = SavepointFormatType.CANONICAL
-    afterwards: Afterwards = Afterwards.GO_ON
+R = TypeVar("R")
 
 
 class ClusterGateway(Protocol):
@@ -65,20 +46,12 @@ class ClusterGateway(Protocol):
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         """Keep a job and start it; done when it is kept. ``files`` are those the submission names; they are moved."""
 
-    def cancel(self, job_id: str) -> Future[None]:
-        """Ask a job to end; done when it was asked. Fails with ``JobEndedError`` if it finished or failed before."""
+    def order(self, job_id: str, order: Order[R]) -> Future[R]:
+        """Give an order to a job; its answer. Fails with ``JobEndedError`` if the job has ended.
 
-    def savepoint(self, job_id: str, order: SavepointOrder) -> Future[str]:
-        """Take a savepoint; its path. With an order to end the job, done when it has ended."""
-
-    def checkpoint(self, job_id: str) -> Future[int]:
-        """Complete an epoch now, with or without input; its number."""
-
-    def rescale(self, job_id: str, parallelism: int, operator: str | None = None) -> Future[None]:
-        """Change the parallelism of a job, or of one operator; done when the first epoch with it is complete."""
-
-    def explain_watermark(self, job_id: str) -> Future[WatermarkReport]:
-        """Who holds event time back."""
+        ``CancelJob`` is answered when the job was told, and again if the job was cancelled before. An order that ends
+        the job with a savepoint is answered when the job has ended.
+        """
 
     def dispose_savepoint(self, path: str) -> Future[None]:
         """Delete a savepoint."""

@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flott.common import _options as options
-from flott.common._watermark_report import WatermarkReport
 from flott.common.configuration import Configuration
 from flott.runtime.checkpoint.savepoint_files import dispose_savepoint
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.carrier import Carrier, make_carrier
 from flott.runtime.jobmanager.dispatcher import Dispatcher
 from flott.runtime.jobmanager.folders import ClusterFolders
-from flott.runtime.jobmanager.gateway import SavepointOrder
-from flott.runtime.jobmanager.processes.channel import CheckpointOrder, ExplainWatermarkOrder, RescaleOrder
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
+from flott.runtime.orders import Order
 
 log = logging.getLogger("flott.cluster")
+
+R = TypeVar("R")
 
 #: How often it is looked whether the Spark application is still there.
 _WATCH_SECONDS = 1.0
@@ -111,20 +111,8 @@ class JobManager:
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         return self._dispatcher.submit(submission, files)
 
-    def cancel(self, job_id: str) -> Future[None]:
-        return self._dispatcher.cancel(job_id)
-
-    def savepoint(self, job_id: str, order: SavepointOrder) -> Future[str]:
+    def order(self, job_id: str, order: Order[R]) -> Future[R]:
         return self._dispatcher.order(job_id, order)
-
-    def checkpoint(self, job_id: str) -> Future[int]:
-        return self._dispatcher.order(job_id, CheckpointOrder())
-
-    def rescale(self, job_id: str, parallelism: int, operator: str | None = None) -> Future[None]:
-        return self._dispatcher.order(job_id, RescaleOrder(parallelism, operator))
-
-    def explain_watermark(self, job_id: str) -> Future[WatermarkReport]:
-        return self._dispatcher.order(job_id, ExplainWatermarkOrder())
 
     def dispose_savepoint(self, path: str) -> Future[None]:
         return self._work.submit(self._dispose, path)

@@ -30,16 +30,20 @@ from typing import IO, Any
 
 from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
+from flott.common import _settings
 from flott.common.config_options import ConfigOption
 from flott.common.configuration import Configuration
 from flott.errors import ClusterError, StorageFullError, SubmissionError
+from flott.execution import PLAN_VARIABLE
 from flott.runtime.storage import is_full
 
 LOG = logging.getLogger("flott.programs")
 
+#: Names the run of a program that a JobManager has started, in the environment of the program.
 RUN_VARIABLE = "FLOTT_PROGRAM_RUN"
-PLAN_VARIABLE = "FLOTT_PLAN_FILE"
-PROPERTIES_VARIABLE = "FLOTT_PROPERTIES"
+#: Names the same run in the header of the request by which the program submits its job.
+RUN_HEADER = "X-Flott-Program-Run"
+PROPERTIES_VARIABLE = _settings.PROPERTIES
 
 #: Runs a program as ``__main__`` of its process.
 RUNNER = (sys.executable, "-m", "flott.client.program")

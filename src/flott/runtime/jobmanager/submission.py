@@ -11,15 +11,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from flott.common._ids import JobId
 from flott.errors import SubmissionError
 from flott.runtime.dependencies.job_file import JobFile as JobFile  # for those who read a submission
+
+#: How the keys of options begin that belong to the JobManager or say how to reach it, secrets among them. The client
+#: does not send them with a job, and the JobManager does not hand its own to the processes of jobs.
+CLUSTER_PREFIXES = (
+    "rest.", "flott.rest.", "security.", "web.", "high-availability", "flott.ha.", "flott.cluster.", "jobstore.",
+    "metrics.", "client.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class JobSubmission:
     """What a client sends. ``files`` are named here; their bytes travel beside it."""
 
-    job_id: str  #: 32 hex digits
+    job_id: JobId
     name: str
     configuration: Mapping[str, str]
     graph: bytes = field(repr=False)  #: pickled: see ``flott.client.packaging``

@@ -22,7 +22,8 @@ from flott.common import _options as options
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError, FlottError
 from flott.runtime.jobmaster.deployment import Deployment
-from flott.runtime.jobmaster.rescaling import RescaleRequest, limit_of
+from flott.runtime.jobmaster.rescaling import limit_of
+from flott.runtime.orders import RescaleJob
 
 log = logging.getLogger("flott.job")
 
@@ -162,6 +163,6 @@ class Autoscaler:
             100 * load.busy, ", with a backlog" if backlog else "", load.parallelism, wanted,
         )  # fmt: skip
         try:
-            deployment.ask(RescaleRequest(wanted))
+            deployment.ask(RescaleJob(wanted))
         except FlottError as error:
             log.warning("Adaptive: parallelism %d is not possible. %s", wanted, error)

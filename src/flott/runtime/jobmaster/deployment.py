@@ -20,7 +20,8 @@ from flott.graph.stream_graph import StreamGraph
 from flott.runtime.epoch.image import TaskSettings, make_image
 from flott.runtime.epoch.runner import TaskRunner
 from flott.runtime.epoch.topology import Topology
-from flott.runtime.jobmaster.rescaling import ParallelismChange, RescaleRequest, changes, parallelism_of, rescale
+from flott.runtime.jobmaster.rescaling import ParallelismChange, changes, parallelism_of, rescale
+from flott.runtime.orders import RescaleJob
 from flott.runtime.storage import Storage
 
 log = logging.getLogger("flott.job")
@@ -69,12 +70,12 @@ class Deployment:
 
     # --- from any thread ---------------------------------------------------------------------------------------------
 
-    def ask(self, request: RescaleRequest) -> Answer:
+    def ask(self, order: RescaleJob) -> Answer:
         """Have the parallelism changed before the next epoch. Refuses at once what cannot be."""
         with self._lock:
             if self._ended is not None:
                 return CompletableFuture.failed(self._ended)
-            self._wanted = rescale(self._wanted, request)
+            self._wanted = rescale(self._wanted, order)
             if not (self._waiting or self._running or changes(self.program, self._wanted)):
                 return CompletableFuture.completed(None)
             answer: Answer = CompletableFuture()

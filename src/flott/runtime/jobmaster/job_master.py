@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 from flott.common import _options as options
@@ -54,20 +54,33 @@ from flott.runtime.jobmaster.deployment import Deployment
 from flott.runtime.jobmaster.epoch_outcome import failure_of, raise_failures, statistics_of
 from flott.runtime.jobmaster.job_input import JobInput, Slices
 from flott.runtime.jobmaster.listener import JobListener, RestoredFrom, SavepointNews
-from flott.runtime.jobmaster.rescaling import RescaleRequest
 from flott.runtime.jobmaster.restart import GiveUp, RestartStrategy, strategy_of
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
-from flott.runtime.jobmaster.savepoints import Demand, SavepointCoordinator, SavepointRequest
+from flott.runtime.jobmaster.savepoints import Demand, SavepointCoordinator, target_of
 from flott.runtime.jobmaster.side_work import SideWork, Threaded
 from flott.runtime.jobmaster.sizing import EpochLimits, next_budget
 from flott.runtime.jobmaster.states import JobStatusHistory
-from flott.runtime.jobmaster.time_report import Standings, TimeSnapshot, note_standings
+from flott.runtime.jobmaster.time_report import Standings, TimeSnapshot, explain, note_standings
 from flott.runtime.jobmaster.wakeups import clock_driven, next_wakeup
 from flott.runtime.jobmaster.watchdog import EpochWatchdog
 from flott.runtime.logs.line import TaskLog
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
+from flott.runtime.orders import (
+    CancelJob,
+    CancelWithSavepoint,
+    ExplainWatermark,
+    Order,
+    RescaleJob,
+    SavepointOrder,
+    StopWithSavepoint,
+    SuspendJob,
+    TakeCheckpoint,
+    TakeSavepoint,
+)
 
 log = logging.getLogger("flott.job")
+
+R = TypeVar("R")
 
 #: Every so many epochs the state folder is searched for files of attempts that Spark retried by itself.
 SWEEP_EVERY = 200
@@ -89,6 +102,7 @@ class JobMaster:
     on_step: Callable[[str, int], None] = lambda step, epoch: None  #: called between the steps of the protocol
     beside: SideWork = field(default_factory=Threaded)  #: where work beside the epochs is done
     compaction_rules: CompactionRules = field(default_factory=CompactionRules)
+    temporary: bool = False  #: its directory is deleted when it ends
     began_with: RestoredFrom | None = None  #: the snapshot that was made the first checkpoint of a new job
 
     history: JobStatusHistory = field(init=False)
@@ -100,7 +114,7 @@ class JobMaster:
         self.history = JobStatusHistory(self.clock.now_ms)
         self._cancelled = threading.Event()
         self._suspended = False  #: it was cancelled here to go on elsewhere
-        self._wanted_checkpoints: deque[CompletableFuture[int]] = deque()
+        self._wanted_checkpoints: deque[CompletableFuture[EpochId]] = deque()
         self._bell = Bell(self.clock)  #: ends a wait for input
         self._strategy: RestartStrategy = strategy_of(self.configuration)
         self._clock_driven = clock_driven(self.graph)
@@ -173,9 +187,31 @@ class JobMaster:
         """What runs the epochs."""
         return self.deployment.runner
 
-    def rescale(self, request: RescaleRequest) -> CompletableFuture[None]:
-        """Change the parallelism before the next epoch, from any thread; done when that epoch is complete."""
-        answer = self.deployment.ask(request)
+    def submit(self, order: Order[R]) -> CompletableFuture[R]:
+        """Carry out an order, from any thread: at once, or between two epochs."""
+        return self._carry_out(order)
+
+    def _carry_out(self, order: Order[Any]) -> CompletableFuture[Any]:
+        match order:
+            case CancelJob():
+                self.cancel()
+                return CompletableFuture.completed(None)
+            case SuspendJob():
+                self.suspend()
+                return CompletableFuture.completed(None)
+            case TakeSavepoint() | CancelWithSavepoint() | StopWithSavepoint():
+                return self._take_savepoint(order)
+            case TakeCheckpoint():
+                return self._take_checkpoint()
+            case RescaleJob():
+                return self._rescale(order)
+            case ExplainWatermark():
+                return CompletableFuture.completed(explain(self.time_snapshot()))
+        raise TypeError(f"A job master carries out orders, found {order!r}.")
+
+    def _rescale(self, order: RescaleJob) -> CompletableFuture[None]:
+        """Change the parallelism before the next epoch; done when that epoch is complete."""
+        answer = self.deployment.ask(order)
         self.wake()
         return answer
 
@@ -192,22 +228,26 @@ class JobMaster:
         self._suspended = True
         self.cancel()
 
-    def take_checkpoint(self) -> CompletableFuture[int]:
-        """Complete an epoch, input or not, from any thread; its number. It may be the one that runs now."""
-        answer: CompletableFuture[int] = CompletableFuture()
+    def _take_checkpoint(self) -> CompletableFuture[EpochId]:
+        """Complete an epoch, input or not; its number. It may be the one that runs now."""
+        answer: CompletableFuture[EpochId] = CompletableFuture()
         self._wanted_checkpoints.append(answer)
         if self.history.status.is_terminal_state():  # it may have looked for the last time before this was there
             self._refuse_checkpoints()
         self.wake()
         return answer
 
-    def take_savepoint(self, request: SavepointRequest) -> CompletableFuture[str]:
-        """Take a savepoint between two epochs, from any thread; its path."""
+    def _take_savepoint(self, order: SavepointOrder) -> CompletableFuture[str]:
+        """Take a savepoint between two epochs; its path."""
+        try:
+            directory = target_of(order, self.configuration, temporary=self.temporary)
+        except FlottError as error:
+            return CompletableFuture.failed(error)
         if self.graph.batch:
             return CompletableFuture.failed(
                 SavepointError("The job runs in BATCH mode, which is one epoch: there is no state to save between two.")
             )
-        return self.savepoints.request(request)
+        return self.savepoints.request(order, directory)
 
     def wake(self) -> None:
         """End a wait for input, from any thread: somebody has asked for something that is done between epochs."""
@@ -518,7 +558,7 @@ class JobMaster:
             listener.on_epoch(statistics)
         self._last_end_ms = self.clock.now_ms()
         while self._wanted_checkpoints:
-            self._wanted_checkpoints.popleft().set_result(manifest.checkpoint_id)
+            self._wanted_checkpoints.popleft().set_result(EpochId(manifest.checkpoint_id))
         self.deployment.epoch_completed()
         if self._autoscaler is not None:
             self._autoscaler.epoch_completed(self.clock.monotonic() * 1000, work_ms, statistics.backlog)

@@ -16,14 +16,7 @@ from flott.errors import ProgramError
 from flott.graph.connection import with_parallelism
 from flott.graph.operator_ids import operator_ids
 from flott.graph.stream_graph import StreamGraph, StreamNode
-
-
-@dataclass(frozen=True)
-class RescaleRequest:
-    """What somebody wants: another parallelism for the job, or for one operator by its uid, id or name."""
-
-    parallelism: int
-    operator: str | None = None
+from flott.runtime.orders import RescaleJob
 
 
 @dataclass(frozen=True)
@@ -38,17 +31,17 @@ class ParallelismChange:
         return f"{self.operator}: {self.before} -> {self.after}"
 
 
-def rescale(graph: StreamGraph, request: RescaleRequest) -> StreamGraph:
+def rescale(graph: StreamGraph, order: RescaleJob) -> StreamGraph:
     """The program as it was asked for; refuses what cannot be, and says why."""
-    check_parallelism(request.parallelism, f"rescale() of job {graph.job_name!r}")
+    check_parallelism(order.parallelism, f"rescale() of job {graph.job_name!r}")
     if graph.batch:
         raise ProgramError(
             f"Job {graph.job_name!r} runs in BATCH mode, which is one epoch: its parallelism cannot change between two."
             " Start it with another parallelism, or set execution.runtime-mode to STREAMING."
         )
-    if request.operator is None:
-        return _rescale_all(graph, request.parallelism)
-    return _rescale_one(graph, find_operator(graph, request.operator), request.parallelism)
+    if order.operator is None:
+        return _rescale_all(graph, order.parallelism)
+    return _rescale_one(graph, find_operator(graph, order.operator), order.parallelism)
 
 
 def _rescale_all(graph: StreamGraph, parallelism: int) -> StreamGraph:

@@ -22,9 +22,11 @@ from enum import Enum
 from itertools import takewhile
 from uuid import uuid4
 
+from flott.common import _options as options
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common.completable_future import CompletableFuture
-from flott.errors import SavepointError
+from flott.common.configuration import Configuration
+from flott.errors import ConfigurationError, SavepointError
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import Manifest, encode_manifest
 from flott.runtime.checkpoint.pins import Pin
@@ -35,19 +37,11 @@ from flott.runtime.epoch.runner import StateCompactor
 from flott.runtime.jobmaster.listener import SavepointNews, SavepointStage
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.side_work import SideWork
+from flott.runtime.orders import CancelWithSavepoint, SavepointOrder, drains
 from flott.runtime.storage import Storage
 from flott.runtime.storage.locations import join, resolved
 
 log = logging.getLogger("flott.job")
-
-
-class After(Enum):
-    """What becomes of the job once a savepoint is there."""
-
-    GO_ON = "goes on"
-    STOP = "stops"  #: at the boundary, with its windows open
-    DRAIN = "is drained"  #: its sources end and all windows fire before the savepoint
-    CANCEL = "is cancelled"
 
 
 class Demand(Enum):
@@ -61,12 +55,27 @@ class Demand(Enum):
 
 @dataclass(frozen=True)
 class SavepointRequest:
-    """What somebody asked for."""
+    """An order that waits to be carried out."""
 
-    after: After
+    order: SavepointOrder
     directory: str  #: gets a folder for the savepoint
-    format: SavepointFormatType
     path: CompletableFuture[str] = field(default_factory=CompletableFuture)
+
+
+def target_of(order: SavepointOrder, configuration: Configuration, *, temporary: bool) -> str:
+    """Return the folder that gets the savepoint. ``temporary``: the job's own directory is deleted when it ends."""
+    directory = order.target or options.read(configuration, options.SAVEPOINT_DIR)
+    if directory is None:
+        raise ConfigurationError(
+            "Nobody has said where the savepoint is to be: name a directory, or set"
+            " execution.checkpointing.savepoint-dir."
+        )
+    if order.format is SavepointFormatType.NATIVE and temporary:
+        raise SavepointError(
+            "A native savepoint refers to the job's own files, but this job keeps them in a temporary directory"
+            " that goes with it. Set execution.checkpointing.dir, or take a canonical savepoint."
+        )
+    return resolved(directory)
 
 
 class SavepointCoordinator:
@@ -107,12 +116,13 @@ class SavepointCoordinator:
 
     # --- from any thread ---------------------------------------------------------------------------------------------
 
-    def request(self, request: SavepointRequest) -> CompletableFuture[str]:
+    def request(self, order: SavepointOrder, directory: str) -> CompletableFuture[str]:
         """Have a savepoint taken at the end of the epoch that runs, or at once if none does."""
+        request = SavepointRequest(order, directory)
         with self._lock:
             if self._ended is not None:
                 return CompletableFuture.failed(self._ended)
-            if request.after is not After.GO_ON and any(r.after is not After.GO_ON for r in self._waiting):
+            if order.ends_job and any(waiting.order.ends_job for waiting in self._waiting):
                 return CompletableFuture.failed(
                     SavepointError("The job is being stopped with a savepoint already: wait for that one.")
                 )
@@ -135,10 +145,10 @@ class SavepointCoordinator:
             self._work.result()  # what the engine itself raised there is not to be swallowed
             self._work = None
         with self._lock:
-            batch = list(takewhile(lambda request: request.after is After.GO_ON, self._waiting)) or [*self._waiting][:1]
+            batch = list(takewhile(lambda request: not request.order.ends_job, self._waiting)) or [*self._waiting][:1]
         if not batch:
             return None
-        if batch[0].after is After.DRAIN and not finished:
+        if drains(batch[0].order) and not finished:
             return Demand.DRAIN
         if latest is None:
             return Demand.EPOCH
@@ -146,12 +156,12 @@ class SavepointCoordinator:
             for _ in batch:
                 self._waiting.popleft()
         self._start(batch, latest)
-        return None if batch[0].after is After.GO_ON else self._conclude(batch[0], latest)
+        return self._conclude(batch[0], latest) if batch[0].order.ends_job else None
 
     def drain_failed(self, error: Exception) -> None:
         """The last epoch of a job that was to be drained failed: the job goes on as if nobody had asked."""
         with self._lock:
-            request = next((request for request in self._waiting if request.after is After.DRAIN), None)
+            request = next((request for request in self._waiting if drains(request.order)), None)
             if request is not None:
                 self._waiting.remove(request)
         if request is not None:
@@ -174,8 +184,8 @@ class SavepointCoordinator:
         self._work.result()
         self._work = None
         if request.path.done() and request.path.exception() is None:
-            return Demand.CANCEL if request.after is After.CANCEL else Demand.STOP
-        self.checkpoint_is_needed = request.after is After.DRAIN
+            return Demand.CANCEL if isinstance(request.order, CancelWithSavepoint) else Demand.STOP
+        self.checkpoint_is_needed = drains(request.order)
         return None
 
     # --- beside the epochs -------------------------------------------------------------------------------------------
@@ -198,8 +208,8 @@ class SavepointCoordinator:
         started = self._clock.monotonic()
         self._taken += 1
         news = SavepointNews(
-            self._taken, SavepointStage.IN_PROGRESS, manifest.checkpoint_id, request.format,
-            stops_the_job=request.after is not After.GO_ON,
+            self._taken, SavepointStage.IN_PROGRESS, manifest.checkpoint_id, request.order.format,
+            stops_the_job=request.order.ends_job,
         )  # fmt: skip
         self._tell(news)
         ident = paths.savepoint(self._job_id, uuid4().hex[:12])
@@ -207,7 +217,7 @@ class SavepointCoordinator:
         try:
             # Before the pin: while this directory is out of reach nobody could say that a pin is void.
             self._storage.at(request.directory).prepare()
-            if request.format is SavepointFormatType.NATIVE:
+            if request.order.format is SavepointFormatType.NATIVE:
                 size = self._write_native(ident, target, manifest)
             else:
                 size = self._write_canonical(ident, target, manifest)
@@ -224,7 +234,7 @@ class SavepointCoordinator:
         took_ms = (self._clock.monotonic() - started) * 1000
         log.info(
             "Savepoint of checkpoint %d: %s (%s, %d bytes of state, %.0f ms).",
-            manifest.checkpoint_id, target.root, request.format.name, size, took_ms,
+            manifest.checkpoint_id, target.root, request.order.format.name, size, took_ms,
         )  # fmt: skip
         self._tell(replace(news, stage=SavepointStage.COMPLETED, path=target.root, state_bytes=size))
         with suppress(InvalidStateError):  # whoever asked has stopped waiting
@@ -257,7 +267,7 @@ class SavepointCoordinator:
 
     def _failure(self, request: SavepointRequest, manifest: Manifest, error: Exception) -> SavepointError:
         fate = "The job was cancelled." if self._cancelled else "The job goes on."
-        if request.after is After.DRAIN:
+        if drains(request.order):
             kept = self._storage.location(paths.checkpoint(manifest.checkpoint_id))
             fate = f"The job has been drained and finishes; its last checkpoint is kept: {kept}"
         return SavepointError(f"The savepoint in {request.directory} failed. {error} {fate}")

@@ -20,7 +20,7 @@ from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId, operator_ids
 from flott.graph.stream_graph import StreamGraph
 from flott.runtime.checkpoint.manifest import Manifest
-from flott.runtime.entrypoint import task_settings
+from flott.runtime.entrypoint.task_settings import task_settings
 from flott.runtime.epoch.accumulators import add_up
 from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.image import make_image

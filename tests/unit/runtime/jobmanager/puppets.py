@@ -22,9 +22,10 @@ from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager import dispatcher as module
 from flott.runtime.jobmanager.dispatcher import Dispatcher
 from flott.runtime.jobmanager.folders import ClusterFolders
-from flott.runtime.jobmanager.processes.channel import Assignment, Order, SuspendOrder
+from flott.runtime.jobmanager.processes.channel import Assignment
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
+from flott.runtime.orders import Order, SuspendJob
 from tests.unit.runtime.jobmanager.jobs import wait_for
 
 JOB = "ab" * 16
@@ -65,7 +66,7 @@ class Puppet:
         self.orders.append((order, answer))
         if self.gone.is_set():
             _fail(answer)
-        elif isinstance(order, SuspendOrder):
+        elif isinstance(order, SuspendJob):
             self.exit(0)
         return answer
 

@@ -16,10 +16,10 @@ from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager import dispatcher as module
 from flott.runtime.jobmanager.job_store import has_ended
-from flott.runtime.jobmanager.processes.channel import CancelOrder, CheckpointOrder, SuspendOrder
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import FailureView
 from flott.runtime.jobmaster.states import MOVES
+from flott.runtime.orders import CancelJob, SuspendJob, TakeCheckpoint
 from flott.runtime.storage import PosixStorage
 from flott.runtime.storage.posix_fence import PosixFence
 from tests.unit.runtime.jobmanager.jobs import wait_for
@@ -116,10 +116,10 @@ def test_a_restart_that_is_due_and_one_that_is_ordered_start_one_process(stage: 
 def test_a_job_that_is_told_to_end_is_cancelling_until_it_has(stage: Stage):
     process = stage.submit()
     process.say(JobStatus.RUNNING)
-    asked = stage.dispatcher.cancel(JOB)
+    asked = stage.dispatcher.order(JOB, CancelJob())
     assert not asked.done()
     order, answer = process.orders[0]
-    assert isinstance(order, CancelOrder)
+    assert isinstance(order, CancelJob)
     answer.set_result(True)
     assert asked.result(1) is None
     process.say(JobStatus.RUNNING)  # from before it took notice
@@ -131,7 +131,7 @@ def test_a_job_that_is_told_to_end_is_cancelling_until_it_has(stage: Stage):
 def test_a_job_that_dies_while_it_is_cancelled_is_cancelled_and_not_started_again(stage: Stage):
     process = stage.submit()
     process.say(JobStatus.RUNNING)
-    asked = stage.dispatcher.cancel(JOB)
+    asked = stage.dispatcher.order(JOB, CancelJob())
     process.exit(-11)
     assert asked.result(1) is None
     assert stage.view.status is JobStatus.CANCELED
@@ -141,7 +141,7 @@ def test_a_job_that_dies_while_it_is_cancelled_is_cancelled_and_not_started_agai
 
 def test_a_job_that_finished_before_it_was_told_to_end_has_finished(stage: Stage):
     process = stage.submit()
-    asked = stage.dispatcher.cancel(JOB)
+    asked = stage.dispatcher.order(JOB, CancelJob())
     assert process.end(JobStatus.FINISHED)
     with pytest.raises(JobEndedError, match="FINISHED"):
         asked.result(1)
@@ -152,12 +152,12 @@ def test_a_job_without_a_process_is_cancelled_by_one_that_only_cleans_up(stage: 
     process = stage.submit()
     process.exit(1)
     with pytest.raises(ClusterError, match="no process at the moment"):
-        stage.dispatcher.order(JOB, CheckpointOrder()).result(1)
-    assert stage.dispatcher.cancel(JOB).result(1) is None
+        stage.dispatcher.order(JOB, TakeCheckpoint()).result(1)
+    assert stage.dispatcher.order(JOB, CancelJob()).result(1) is None
     assert stage.view.status is JobStatus.CANCELLING
     last = stage.next(process)
     wait_for(lambda: last.orders)
-    assert isinstance(last.orders[0][0], CancelOrder)
+    assert isinstance(last.orders[0][0], CancelJob)
     last.say(JobStatus.INITIALIZING)
     assert stage.view.status is JobStatus.CANCELLING
     assert last.end(JobStatus.CANCELED)
@@ -166,7 +166,7 @@ def test_a_job_without_a_process_is_cancelled_by_one_that_only_cleans_up(stage: 
 
 def test_a_process_that_does_not_end_its_job_in_time_is_killed(stage: Stage):
     process = stage.submit(**{"task.cancellation.timeout": "20ms"})
-    stage.dispatcher.cancel(JOB)
+    stage.dispatcher.order(JOB, CancelJob())
     wait_for(lambda: stage.view.status is JobStatus.CANCELED)
     assert process.killed
 
@@ -282,7 +282,7 @@ def test_an_id_stays_taken_when_its_job_can_be_read_no_more(stage: Stage):
 def test_nothing_is_started_or_taken_in_by_a_jobmanager_that_ends(stage: Stage):
     process = stage.submit()
     stage.dispatcher.close()
-    assert isinstance(process.orders[0][0], SuspendOrder)
+    assert isinstance(process.orders[0][0], SuspendJob)
     for job_id in (JOB, "cd" * 16):
         with pytest.raises(ClusterError, match="is ending"):
             stage.dispatcher.submit(JobSubmission(job_id, "late", {}, b""), {}).result(1)

@@ -19,9 +19,10 @@ from flott.errors import JobEndedError, JobNotFoundError
 from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager import dispatcher as module
 from flott.runtime.jobmanager.dispatcher import Dispatcher
-from flott.runtime.jobmanager.processes.channel import Assignment, CancelOrder, Order
+from flott.runtime.jobmanager.processes.channel import Assignment
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmaster.states import MOVES
+from flott.runtime.orders import CancelJob, Order
 from tests.unit.runtime.jobmanager.jobs import wait_for
 from tests.unit.runtime.jobmanager.puppets import JOB, RESULT, Puppet, Stage
 
@@ -40,7 +41,7 @@ class Obedient(Puppet):
 
     def order(self, order: Order) -> Future[Any]:
         answer = super().order(order)
-        if isinstance(order, CancelOrder):
+        if isinstance(order, CancelJob):
             threading.Thread(target=self._obey, args=(answer,)).start()
         return answer
 
@@ -87,7 +88,7 @@ def test_a_job_gets_no_other_process_while_the_one_that_lost_spark_is_still_ther
     process.say(JobStatus.RUNNING)
     stage.dispatcher.restart_processes()
     assert process.killed
-    asked = stage.dispatcher.cancel(JOB)
+    asked = stage.dispatcher.order(JOB, CancelJob())
     job = stage.dispatcher._jobs[JOB]
     stage.dispatcher._look_after(JOB, job)
     stage.dispatcher._start(JOB)
@@ -161,7 +162,7 @@ def test_a_job_whose_failure_is_being_written_cannot_be_cancelled_any_more(
     dying.start()
     assert writing.wait(10)
     with pytest.raises(JobEndedError, match="has failed"):
-        stage.dispatcher.cancel(JOB).result(1)
+        stage.dispatcher.order(JOB, CancelJob()).result(1)
     assert stage.view.status is not JobStatus.CANCELLING
     written.set()
     dying.join(10)
@@ -173,7 +174,7 @@ def test_a_job_whose_failure_is_being_written_cannot_be_cancelled_any_more(
 def test_who_cancels_a_job_that_ends_and_is_forgotten_at_once_is_answered(tmp_path: Path):
     stage = Stage(tmp_path, **{"jobstore.max-capacity": "0"})
     process = stage.submit()
-    asked = stage.dispatcher.cancel(JOB)
+    asked = stage.dispatcher.order(JOB, CancelJob())
     assert process.end(JobStatus.FINISHED)
     with pytest.raises(JobNotFoundError):
         asked.result(1)
@@ -191,8 +192,8 @@ def test_however_orders_and_deaths_coincide_a_cancelled_job_ends_and_has_one_pro
         process.say(JobStatus.RUNNING)
     answers: list[Future[None]] = []
     actions: list[Callable[[], object]] = [
-        lambda: answers.append(dispatcher.cancel(JOB)),
-        lambda: answers.append(dispatcher.cancel(JOB)),
+        lambda: answers.append(dispatcher.order(JOB, CancelJob())),
+        lambda: answers.append(dispatcher.order(JOB, CancelJob())),
         lambda: stage.present().exit(1),
         lambda: stage.present().say(JobStatus.RUNNING),
         lambda: dispatcher._start(JOB),
@@ -231,7 +232,7 @@ def test_in_any_order_of_events_the_shown_status_moves_as_the_table_says(tmp_pat
         process = stage.present()
         match pick.randrange(8):
             case 0:
-                asked.append(stage.dispatcher.cancel(JOB))
+                asked.append(stage.dispatcher.order(JOB, CancelJob()))
             case 1:
                 process.exit(1)
             case 2:

@@ -14,7 +14,7 @@ import pytest
 from flott.common import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import JobFailedError
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.jobmanager.processes.job_log import (
     JobLog,
     StructuredLog,
@@ -51,7 +51,7 @@ def root_logger() -> Iterator[logging.Logger]:
 def job_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobLog]:
     """The log of every job of this process."""
     found = open_job_log(job_folder(tmp_path, JOB), JOB)
-    monkeypatch.setattr(entrypoint, "extra_listeners", [found.listener])
+    monkeypatch.setattr(executors, "extra_listeners", [found.listener])
     yield found
     found.close()
 

@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 
 from flott.common import Configuration
-from flott.common._savepoint_format import SavepointFormatType
 from flott.common.job_status import JobStatus
 from flott.errors import FlottError, JobEndedError, JobNotFoundError, SubmissionError
-from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
 from flott.runtime.jobmanager.job_manager import JobManager
 from flott.runtime.jobmanager.job_store import has_ended
 from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.orders import (
+    CancelJob,
+    ExplainWatermark,
+    RescaleJob,
+    StopWithSavepoint,
+    TakeCheckpoint,
+    TakeSavepoint,
+)
 from tests.unit.runtime.jobmanager.jobs import (
     await_epoch,
     await_status,
@@ -93,30 +99,30 @@ def test_what_a_jobmanager_knew_of_ended_jobs_the_next_one_knows(tmp_path: Path)
 def test_a_job_is_cancelled_and_its_checkpoints_are_deleted(cluster: JobManager, tmp_path: Path):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "endless")
     await_epoch(cluster, job)
-    cluster.cancel(job).result(10)
+    cluster.order(job, CancelJob()).result(10)
     view = await_status(cluster, job, JobStatus.CANCELED)
     assert JobStatus.CANCELLING in view.timestamps
     counts(tmp_path / "out")
-    cluster.cancel(job).result(1)  # asked twice is fine
+    cluster.order(job, CancelJob()).result(1)  # asked twice is fine
     wait_for(lambda: not list((tmp_path / "cluster" / "checkpoints").iterdir()))
 
 
 def test_a_job_that_was_cancelled_before_it_ran_is_cancelled(cluster: JobManager, tmp_path: Path):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "regretted")
-    cluster.cancel(job).result(10)
+    cluster.order(job, CancelJob()).result(10)
     await_status(cluster, job, JobStatus.CANCELED)
 
 
 def test_orders_are_carried_out_while_the_job_goes_on(cluster: JobManager, tmp_path: Path):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "ordered")
     await_epoch(cluster, job, 1)
-    path = cluster.savepoint(job, SavepointOrder(str(tmp_path / "savepoints"))).result(20)
+    path = cluster.order(job, TakeSavepoint(str(tmp_path / "savepoints"))).result(20)
     assert Path(path, "_metadata").is_file()
-    checkpoint = cluster.checkpoint(job).result(20)
+    checkpoint = cluster.order(job, TakeCheckpoint()).result(20)
     assert checkpoint > 1
-    cluster.rescale(job, 3).result(20)
+    cluster.order(job, RescaleJob(3)).result(20)
     wait_for(lambda: cluster.job(job).parallelism == 3)
-    assert "numbers" in str(cluster.explain_watermark(job).result(10))
+    assert "numbers" in str(cluster.order(job, ExplainWatermark()).result(10))
     saved = cluster.job(job).checkpoints.latest_savepoint
     assert saved is not None
     assert saved.path == path
@@ -124,9 +130,7 @@ def test_orders_are_carried_out_while_the_job_goes_on(cluster: JobManager, tmp_p
     assert not Path(path).exists()
     with pytest.raises(FlottError):
         cluster.dispose_savepoint(path).result(10)
-    stopped = cluster.savepoint(
-        job, SavepointOrder(str(tmp_path / "savepoints"), SavepointFormatType.CANONICAL, Afterwards.STOP)
-    ).result(20)
+    stopped = cluster.order(job, StopWithSavepoint(target=str(tmp_path / "savepoints"))).result(20)
     assert Path(stopped).is_dir()
     await_status(cluster, job, JobStatus.FINISHED)
     written = sum(counts(tmp_path / "out").values())
@@ -139,9 +143,9 @@ def test_an_order_that_cannot_be_carried_out_fails_and_the_job_goes_on(cluster: 
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "patient")
     await_epoch(cluster, job)
     with pytest.raises(Exception, match="savepoint-dir"):
-        cluster.savepoint(job, SavepointOrder()).result(10)
+        cluster.order(job, TakeSavepoint()).result(10)
     with pytest.raises(Exception, match="no operator"):
-        cluster.rescale(job, 2, "nobody").result(10)
+        cluster.order(job, RescaleJob(2, "nobody")).result(10)
     before = cluster.job(job).checkpoints.completed
     await_epoch(cluster, job, before + 2)
 
@@ -199,13 +203,13 @@ def test_questions_about_jobs_nobody_knows_and_orders_to_ended_ones_are_refused(
     with pytest.raises(JobNotFoundError):
         cluster.job("ab" * 16)
     with pytest.raises(JobNotFoundError):
-        cluster.cancel("ab" * 16).result(1)
+        cluster.order("ab" * 16, CancelJob()).result(1)
     job = submit(cluster, counting(tmp_path / "out", records=10), "short")
     await_status(cluster, job, JobStatus.FINISHED)
     with pytest.raises(JobEndedError):
-        cluster.cancel(job).result(1)
+        cluster.order(job, CancelJob()).result(1)
     with pytest.raises(JobEndedError):
-        cluster.checkpoint(job).result(1)
+        cluster.order(job, TakeCheckpoint()).result(1)
 
 
 def test_a_job_knows_nothing_of_the_jobmanagers_secrets(tmp_path: Path):

@@ -32,7 +32,8 @@ from flott.runtime.jobmaster.listener import (
     SavepointStage,
     SubtaskStatistics,
 )
-from flott.runtime.jobmaster.rescaling import RescaleRequest, rescale
+from flott.runtime.jobmaster.rescaling import rescale
+from flott.runtime.orders import RescaleJob
 from flott.testing.clock import ManualClock
 from flott.testing.harness import in_process
 from flott.testing.sources import ScriptedSource
@@ -45,10 +46,10 @@ def _program() -> StreamGraph:
     return env.get_stream_graph(job_name="any")
 
 
-GRAPHS = {parallelism: chain(rescale(_program(), RescaleRequest(parallelism))) for parallelism in (1, 2, 3)}
+GRAPHS = {parallelism: chain(rescale(_program(), RescaleJob(parallelism))) for parallelism in (1, 2, 3)}
 
 #: The sink has left its chain.
-APART = chain(rescale(_program(), RescaleRequest(1, "Sink: Print")))
+APART = chain(rescale(_program(), RescaleJob(1, "Sink: Print")))
 
 numbers = st.integers(0, 1000)
 events = st.lists(

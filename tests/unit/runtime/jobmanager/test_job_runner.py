@@ -18,18 +18,16 @@ from flott.runtime.jobmanager.processes import job_runner
 from flott.runtime.jobmanager.processes.channel import (
     Acknowledged,
     Assignment,
-    CancelOrder,
-    CheckpointOrder,
     Ended,
     Line,
     Reply,
     Request,
-    SuspendOrder,
     Viewed,
 )
 from flott.runtime.jobmanager.processes.job_runner import JobRunner
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import NEVER, JobView
+from flott.runtime.orders import CancelJob, Order, SuspendJob, TakeCheckpoint
 from tests.unit.runtime.jobmanager.jobs import wait_for
 
 
@@ -126,7 +124,7 @@ def test_a_process_that_is_still_getting_ready_makes_room_at_once(tmp_path: Path
         raise Died
 
     process = Process(tmp_path, prepare)
-    process.line.send(Request(1, SuspendOrder()))
+    process.line.send(Request(1, SuspendJob()))
     assert died.wait(10)
     suspended.set()
     assert process.died.wait(10)
@@ -146,20 +144,25 @@ class Job:
     """A prepared job that runs until it is told to end, and answers a checkpoint with whatever it was given."""
 
     def __init__(self, checkpoint: CompletableFuture[Any]):
-        self.place = SimpleNamespace(job_id="ab" * 16)
+        self.directory = SimpleNamespace(job_id="ab" * 16)
+        self.checkpoint = checkpoint
         self.over = threading.Event()
         self.stubborn = False
         self.on_end: Callable[[JobStatus], None] = lambda status: None
         history = SimpleNamespace(status=JobStatus.RUNNING)
         self.master = SimpleNamespace(
-            history=history, cancel=self.cancel, take_checkpoint=lambda: checkpoint, failure=None, ledger={},
+            history=history, submit=self.submit, failure=None, ledger={},
             accumulators={}, metrics={},
         )  # fmt: skip
 
-    def cancel(self) -> None:
+    def submit(self, order: Order[Any]) -> CompletableFuture[Any]:
+        if order == TakeCheckpoint():
+            return self.checkpoint
+        assert order == CancelJob()
         self.over.set()
         if self.stubborn:
             raise OSError(9, "Bad file descriptor")
+        return CompletableFuture.completed(None)
 
     def run(self) -> None:
         self.over.wait()
@@ -197,8 +200,8 @@ def test_a_job_that_cannot_be_told_to_end_goes_on_hearing_what_it_is_told(tmp_pa
     job.stubborn = True
     process = begun(tmp_path, job)
     process.runner._ready.wait(10)
-    process.line.send(Request(1, CancelOrder()))
-    assert answer_to(process, 1).value is True
+    process.line.send(Request(1, CancelJob()))
+    assert answer_to(process, 1).failure is None
     wait_for(lambda: isinstance(process.says(), Ended))
     process.line.send(Acknowledged())
     process.thread.join(10)
@@ -216,7 +219,7 @@ def test_a_job_that_cannot_be_told_to_end_goes_on_hearing_what_it_is_told(tmp_pa
 def test_every_order_is_answered(tmp_path: Path, died: threading.Event, result: Any, says: str):
     job = Job(result)
     process = begun(tmp_path, job)
-    process.line.send(Request(1, CheckpointOrder()))
+    process.line.send(Request(1, TakeCheckpoint()))
     failure = answer_to(process, 1).failure
     assert failure is not None
     assert says in str(failure)
@@ -226,7 +229,7 @@ def test_every_order_is_answered(tmp_path: Path, died: threading.Event, result: 
 def test_an_order_is_answered_though_nobody_can_say_how_the_job_stands(tmp_path: Path, died: threading.Event):
     job = Job(CompletableFuture.completed(7))
     process = begun(tmp_path, job, tellable=False)
-    process.line.send(Request(1, CheckpointOrder()))
+    process.line.send(Request(1, TakeCheckpoint()))
     assert answer_to(process, 1).value == 7
     process.runner._recorder.tellable = True  # type: ignore[union-attr]
     assert isinstance(process.says(), Viewed), "views are sent again as soon as there are any"
@@ -235,7 +238,7 @@ def test_an_order_is_answered_though_nobody_can_say_how_the_job_stands(tmp_path:
 
 def test_an_order_to_a_job_that_never_began_is_told_that_it_has_ended(tmp_path: Path, died: threading.Event):
     process = Process(tmp_path, failing(ConfigurationError("no such option")))
-    process.line.send(Request(1, CheckpointOrder()))
+    process.line.send(Request(1, TakeCheckpoint()))
     assert isinstance(process.says(), Ended)
     process.line.send(Acknowledged())
     assert isinstance(answer_to(process, 1).failure, JobEndedError)

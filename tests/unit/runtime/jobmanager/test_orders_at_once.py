@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,17 @@ import pytest
 
 from flott.common.job_status import JobStatus
 from flott.errors import FlottError
-from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
 from flott.runtime.jobmanager.job_manager import JobManager
+from flott.runtime.orders import (
+    CancelJob,
+    CancelWithSavepoint,
+    ExplainWatermark,
+    RescaleJob,
+    SavepointOrder,
+    StopWithSavepoint,
+    TakeCheckpoint,
+    TakeSavepoint,
+)
 from tests.unit.runtime.jobmanager.jobs import await_epoch, await_status, counting, counts, running, submit, wait_for
 
 
@@ -23,8 +33,9 @@ def cluster(tmp_path: Path):
         yield manager
 
 
-def stop(cluster: JobManager, job: str, folder: Path, afterwards: Afterwards = Afterwards.STOP) -> Future[str]:
-    return cluster.savepoint(job, SavepointOrder(str(folder), afterwards=afterwards))
+def stop(cluster: JobManager, job: str, folder: Path, order: SavepointOrder | None = None) -> Future[str]:
+    answer: Future[str] = cluster.order(job, replace(order or StopWithSavepoint(), target=str(folder)))
+    return answer
 
 
 def outcomes(futures: list[Future[Any]]) -> tuple[list[Any], list[BaseException]]:
@@ -37,7 +48,7 @@ def outcomes(futures: list[Future[Any]]) -> tuple[list[Any], list[BaseException]
 def test_of_several_stops_at_once_one_ends_the_job_and_the_others_are_told(cluster: JobManager, tmp_path: Path):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "endless")
     await_epoch(cluster, job)
-    kinds = (Afterwards.STOP, Afterwards.DRAIN, Afterwards.STOP, Afterwards.CANCEL)
+    kinds = (StopWithSavepoint(), StopWithSavepoint(drain=True), StopWithSavepoint(), CancelWithSavepoint())
     paths, failures = outcomes([stop(cluster, job, tmp_path / "savepoints", kind) for kind in kinds])
     assert len(paths) == 1
     assert Path(paths[0], "_metadata").is_file()
@@ -67,10 +78,10 @@ def test_orders_of_all_kinds_at_once_are_all_carried_out(cluster: JobManager, tm
     futures: list[Future[Any]] = []
     for parallelism in (3, 1, 2):
         futures += [
-            cluster.rescale(job, parallelism),
-            cluster.savepoint(job, SavepointOrder(str(tmp_path / "savepoints"))),
-            cluster.checkpoint(job),
-            cluster.explain_watermark(job),
+            cluster.order(job, RescaleJob(parallelism)),
+            cluster.order(job, TakeSavepoint(str(tmp_path / "savepoints"))),
+            cluster.order(job, TakeCheckpoint()),
+            cluster.order(job, ExplainWatermark()),
         ]
     assert outcomes(futures)[1] == []
     wait_for(lambda: cluster.job(job).parallelism == 2)
@@ -84,10 +95,10 @@ def test_orders_that_a_cancel_overtakes_have_an_outcome(cluster: JobManager, tmp
     await_epoch(cluster, job, 1)
     futures: list[Future[Any]] = [
         stop(cluster, job, tmp_path / "savepoints"),
-        cluster.rescale(job, 3),
-        cluster.cancel(job),
-        cluster.checkpoint(job),
-        cluster.savepoint(job, SavepointOrder(str(tmp_path / "savepoints"))),
+        cluster.order(job, RescaleJob(3)),
+        cluster.order(job, CancelJob()),
+        cluster.order(job, TakeCheckpoint()),
+        cluster.order(job, TakeSavepoint(str(tmp_path / "savepoints"))),
     ]
     outcomes(futures)
     wait_for(lambda: cluster.result(job))
@@ -96,7 +107,7 @@ def test_orders_that_a_cancel_overtakes_have_an_outcome(cluster: JobManager, tmp
 
 def test_orders_to_a_job_that_is_starting_wait_until_it_has_started(cluster: JobManager, tmp_path: Path):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "early")
-    assert outcomes([cluster.checkpoint(job), cluster.rescale(job, 3)])[1] == []
+    assert outcomes([cluster.order(job, TakeCheckpoint()), cluster.order(job, RescaleJob(3))])[1] == []
     assert cluster.job(job).status is JobStatus.RUNNING
 
 

@@ -21,8 +21,7 @@ from flott.runtime.jobmanager.views.job_view import NEVER, JobView, TaskState, T
 from flott.runtime.jobmanager.views.recorder import QUIET_SECONDS, JobRecorder
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
-from flott.runtime.jobmaster.rescaling import RescaleRequest
-from flott.runtime.jobmaster.savepoints import After, SavepointRequest
+from flott.runtime.orders import RescaleJob, TakeSavepoint
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Cancel, Faults, UnreliableStorage, in_process
 from flott.testing.sinks import Ledger, LedgerSink
@@ -136,7 +135,7 @@ class Rescaled(JobListener):
         if self.recorder is not None:
             self.views.append(self.recorder.view())
         if (parallelism := self.wanted.get(statistics.epoch)) is not None:
-            self.master.rescale(RescaleRequest(parallelism))
+            self.master.submit(RescaleJob(parallelism))
 
 
 @pytest.mark.parametrize("wanted", [{1: 3}, {1: 1}, {1: 4, 2: 1, 3: 3}])
@@ -177,8 +176,7 @@ def test_savepoints_are_among_the_checkpoints(tmp_path: Path) -> None:
 
     def ask(master: JobMaster) -> None:
         for directory in (str(tmp_path / "savepoints"), "/proc/nowhere"):
-            request = SavepointRequest(After.GO_ON, directory, SavepointFormatType.CANONICAL)
-            asked.append(master.take_savepoint(request))
+            asked.append(master.submit(TakeSavepoint(directory, SavepointFormatType.CANONICAL)))
 
     recorder, _ = recorded(counting(three_epochs()), tmp_path / "job", on_start=ask)
     checkpoints = recorder.view().checkpoints

@@ -18,6 +18,7 @@ from flott.common.job_status import JobStatus
 from flott.datastream import StreamExecutionEnvironment
 from flott.runtime.jobmanager.job_manager import JobManager
 from flott.runtime.jobmanager.views.job_view import MAX_TEXT
+from flott.runtime.orders import CancelJob, TakeCheckpoint
 from tests.unit.runtime.jobmanager.jobs import await_epoch, await_status, counting, counts, running, submit, wait_for
 
 #: Whoever knows it could give orders to the JobManager.
@@ -109,7 +110,7 @@ def neighbour(cluster: JobManager, tmp_path_factory: pytest.TempPathFactory) -> 
         0,
         process,
     )
-    cluster.cancel(job).result(10)
+    cluster.order(job, CancelJob()).result(10)
     await_status(cluster, job, JobStatus.CANCELED)
     counts(output)
 
@@ -158,7 +159,7 @@ def test_a_job_that_does_not_react_is_cancelled_all_the_same(
         os.kill(process, signal.SIGSTOP)
     else:
         wait_for(lambda: cluster.job(job).status is JobStatus.RUNNING)
-    cluster.cancel(job).result(10)
+    cluster.order(job, CancelJob()).result(10)
     view = await_status(cluster, job, JobStatus.CANCELED)
     assert JobStatus.CANCELLING in view.timestamps
     wait_for(lambda: not list((cluster.folders.checkpoints).glob(job)))
@@ -168,8 +169,8 @@ def test_a_job_that_does_not_react_is_cancelled_all_the_same(
 def test_a_process_that_never_reads_keeps_nobody_waiting(cluster: JobManager, neighbour: str, tmp_path: Path):
     job, process = start(cluster, counting(tmp_path, records=None, rate=100), "stopped")
     os.kill(process, signal.SIGSTOP)
-    orders = [cluster.checkpoint(job) for _ in range(20_000)]
-    assert cluster.checkpoint(neighbour).result(10)
+    orders = [cluster.order(job, TakeCheckpoint()) for _ in range(20_000)]
+    assert cluster.order(neighbour, TakeCheckpoint()).result(10)
     os.kill(process, signal.SIGKILL)
     for order in orders:
         assert order.exception(10) is not None

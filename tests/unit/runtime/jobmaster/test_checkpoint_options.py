@@ -25,6 +25,7 @@ from flott.errors import (
 )
 from flott.runtime.checkpoint.retention import outlive
 from flott.runtime.jobmaster.checkpoint_policy import CheckpointPolicy
+from flott.runtime.orders import TakeCheckpoint
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Faults, Incarnation, UnreliableStorage, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
@@ -283,6 +284,6 @@ class Crowded(deque[Any]):
 def test_two_who_find_that_a_job_has_ended_do_not_get_into_each_others_way(tmp_path: Path) -> None:
     life, _ = slow_job(tmp_path, 1)
     assert life.master is not None
-    assert isinstance(life.master.take_checkpoint().exception(), EpochFailure)
+    assert isinstance(life.master.submit(TakeCheckpoint()).exception(), EpochFailure)
     life.master._wanted_checkpoints = Crowded()
-    assert not life.master.take_checkpoint().done(), "the other one answers"
+    assert not life.master.submit(TakeCheckpoint()).done(), "the other one answers"

@@ -34,15 +34,16 @@ from flott.datastream.output_tag import OutputTag
 from flott.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from flott.datastream.window import TumblingEventTimeWindows
 from flott.errors import EpochFailure, ProgramError, WorkerLostError
-from flott.runtime import entrypoint
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.console import LogDisplay
+from flott.runtime.entrypoint import executors
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.local_runner import LocalRunner
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import JobListener
-from flott.runtime.jobmaster.rescaling import ParallelismChange, RescaleRequest
+from flott.runtime.jobmaster.rescaling import ParallelismChange
 from flott.runtime.managed_state.key_groups import key_group_of
+from flott.runtime.orders import RescaleJob
 from flott.runtime.storage import PosixStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Crash, Incarnation, in_process, live
@@ -163,7 +164,7 @@ def inputs(draw: st.DrawFn) -> tuple[dict[str, list[Any]], list[Any]]:
 class Asked(JobListener):
     """Asks for another parallelism at steps of the protocol, and remembers what became of it."""
 
-    def __init__(self, plan: Mapping[tuple[str, int], RescaleRequest | list[RescaleRequest]]):
+    def __init__(self, plan: Mapping[tuple[str, int], RescaleJob | list[RescaleJob]]):
         self._plan = dict(plan)
         self.masters: list[JobMaster] = []
         self.answers: list[CompletableFuture[None]] = []
@@ -173,7 +174,7 @@ class Asked(JobListener):
     def on_step(self, step: str, epoch: int) -> None:
         found = self._plan.pop((step, epoch), [])
         for request in found if isinstance(found, list) else [found]:
-            self.answers.append(self.masters[-1].rescale(request))
+            self.answers.append(self.masters[-1].submit(request))
         if step == "committed":
             self.done_at.append((epoch, [answer.done() for answer in self.answers]))
 
@@ -184,7 +185,7 @@ class Asked(JobListener):
 def run(
     env: StreamExecutionEnvironment,
     folder: Path,
-    plan: Mapping[tuple[str, int], RescaleRequest | list[RescaleRequest]],
+    plan: Mapping[tuple[str, int], RescaleJob | list[RescaleJob]],
     on_step: Callable[[str, int], None] = lambda step, epoch: None,
     **given: Any,
 ) -> tuple[Incarnation, Asked]:
@@ -198,8 +199,8 @@ def run(
     return incarnation, asked
 
 
-def to(parallelism: int, operator: str | None = None) -> RescaleRequest:
-    return RescaleRequest(parallelism, operator)
+def to(parallelism: int, operator: str | None = None) -> RescaleJob:
+    return RescaleJob(parallelism, operator)
 
 
 def epochs_of(incarnation: Incarnation) -> list[tuple[int, int, int]]:
@@ -224,7 +225,7 @@ STEPS = st.sampled_from(["planned", "ran", "acknowledged", "completed", "committ
 def test_whatever_is_rescaled_whenever_the_results_are_those_of_a_job_that_never_was(
     given_input: tuple[dict[str, list[Any]], list[Any]],
     parallelism: int,
-    plan: dict[tuple[str, int], list[RescaleRequest]],
+    plan: dict[tuple[str, int], list[RescaleJob]],
 ) -> None:
     splits, rules = given_input
     straight, rescaled = Ledger(uuid4().hex), Ledger(uuid4().hex)
@@ -251,7 +252,7 @@ def test_whatever_is_rescaled_whenever_the_results_are_those_of_a_job_that_never
 )
 def test_crashes_between_and_during_rescaling_change_no_result(
     given_input: tuple[dict[str, list[Any]], list[Any]],
-    plan: dict[tuple[str, int], list[RescaleRequest]],
+    plan: dict[tuple[str, int], list[RescaleJob]],
     crashes: list[tuple[str, int]],
 ) -> None:
     splits, rules = given_input
@@ -366,7 +367,7 @@ def test_a_request_that_another_one_takes_back_changes_nothing(tmp_path: Path) -
     ],
 )
 def test_a_request_that_cannot_be_is_refused_at_once_and_the_job_goes_on(
-    request_: RescaleRequest, message: str, tmp_path: Path
+    request_: RescaleJob, message: str, tmp_path: Path
 ) -> None:
     env, ledger = in_process(2), Ledger(uuid4().hex)
     counting(env, script_of(3), ledger)
@@ -376,7 +377,7 @@ def test_a_request_that_cannot_be_is_refused_at_once_and_the_job_goes_on(
     def ask(step: str, epoch: int) -> None:
         if (step, epoch) == ("ran", 1):
             with pytest.raises(ProgramError, match=message) as refused:
-                masters[0].rescale(request_)
+                masters[0].submit(request_)
             refusals.append(str(refused.value))
 
     incarnation = live(env, tmp_path, on_step=ask, on_start=masters.append)
@@ -415,7 +416,7 @@ def test_a_job_that_ends_answers_whoever_waits(tmp_path: Path) -> None:
     with pytest.raises(EpochFailure, match="ended before another epoch was complete"):
         asked.answers[0].result(0)
     with pytest.raises(EpochFailure, match="ended before"):
-        asked.masters[0].rescale(to(3)).result(0)
+        asked.masters[0].submit(to(3)).result(0)
 
 
 # --- failures --------------------------------------------------------------------------------------------------------
@@ -595,12 +596,12 @@ def test_a_copy_left_by_a_former_parallelism_is_not_taken_for_the_present_state(
             if epoch in wanted:
                 client.result().rescale(wanted[epoch])
 
-    entrypoint.extra_listeners.append(listener := Asking())
+    executors.extra_listeners.append(listener := Asking())
     try:
         client.set_result(env.execute_async("copies"))
         client.result().get_job_execution_result().result(60)
     finally:
-        entrypoint.extra_listeners.remove(listener)
+        executors.extra_listeners.remove(listener)
     expected = {low: 4, middle: 2, high: 1}
     assert sorted(ledger.records) == sorted((key, n + 1) for key, times in expected.items() for n in range(times))
 

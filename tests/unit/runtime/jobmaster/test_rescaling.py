@@ -21,7 +21,6 @@ from flott.runtime.epoch.plan import SubtaskState
 from flott.runtime.epoch.redistribute import level
 from flott.runtime.jobmaster.rescaling import (
     ParallelismChange,
-    RescaleRequest,
     changes,
     deal_splits,
     find_operator,
@@ -29,11 +28,12 @@ from flott.runtime.jobmaster.rescaling import (
     rescale,
 )
 from flott.runtime.operators.watermarks import TimeProgress
+from flott.runtime.orders import RescaleJob
 from tests.unit.graph.programs import KEY, graph_of, operator, partition, programs, sink, source
 
 
-def to(parallelism: Any, operator: str | None = None) -> RescaleRequest:
-    return RescaleRequest(parallelism, operator)
+def to(parallelism: Any, operator: str | None = None) -> RescaleJob:
+    return RescaleJob(parallelism, operator)
 
 
 def parallelisms(graph: StreamGraph) -> dict[str, int]:

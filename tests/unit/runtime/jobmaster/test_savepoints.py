@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -29,17 +29,16 @@ from flott.datastream.functions import (
 from flott.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from flott.datastream.window import TumblingEventTimeWindows
 from flott.errors import ConfigurationError, JobLockedError, ProgramError, SavepointError, StateError
-from flott.runtime import entrypoint
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import EpochInput
 from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.restoring import ClaimMode, begin_with, open_snapshot
 from flott.runtime.checkpoint.savepoint_files import dispose_savepoint, export_savepoint
 from flott.runtime.checkpoint.store import CheckpointStore, open_checkpoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.job_master import JobMaster
-from flott.runtime.jobmaster.rescaling import RescaleRequest
-from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.jobmaster.side_work import Inline
+from flott.runtime.orders import CancelWithSavepoint, RescaleJob, SavepointOrder, StopWithSavepoint, TakeSavepoint
 from flott.runtime.storage import PosixStorage
 from flott.testing.harness import Crash, Faults, Incarnation, UnreliableStorage, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
@@ -47,6 +46,7 @@ from flott.testing.sources import EndOfEpoch, ScriptedSource
 
 NO_TIME = WatermarkStrategy.no_watermarks()
 CANONICAL, NATIVE = SavepointFormatType.CANONICAL, SavepointFormatType.NATIVE
+TAKE, STOP, DRAIN, CANCEL = TakeSavepoint(), StopWithSavepoint(), StopWithSavepoint(drain=True), CancelWithSavepoint()
 FORMATS = [CANONICAL, NATIVE]
 
 Configure = Callable[[StreamExecutionEnvironment, Any, Ledger], None]
@@ -103,7 +103,7 @@ class Asking:
 
     at: int
     directory: Path
-    after: After = After.GO_ON
+    order: SavepointOrder = TAKE
     format: SavepointFormatType = CANONICAL
     answer: CompletableFuture[str] | None = None
     master: JobMaster | None = None
@@ -119,7 +119,7 @@ class Asking:
 
     def ask(self) -> None:
         assert self.master is not None
-        self.answer = self.master.take_savepoint(SavepointRequest(self.after, str(self.directory), self.format))
+        self.answer = self.master.submit(replace(self.order, target=str(self.directory), format=self.format))
 
     @property
     def path(self) -> str:
@@ -186,10 +186,10 @@ def test_from_job_to_job_nothing_is_lost_or_repeated(seed: int, tmp_path: Path) 
     random = Random(seed)
     size = random.randint(30, 60)
     source, ledger = ScriptedSource(script(size, random.randint(2, 6))), Ledger(uuid4().hex)
-    after = random.choice([After.STOP, After.CANCEL])
-    asking = Asking(random.randint(0, 4), tmp_path / "sp", after, random.choice(FORMATS))
+    order = random.choice([STOP, CANCEL])
+    asking = Asking(random.randint(0, 4), tmp_path / "sp", order, random.choice(FORMATS))
     life = run(asking, tmp_path / "job", source, ledger, parallelism=random.randint(1, 4))
-    assert life.status is (JobStatus.FINISHED if after is After.STOP else JobStatus.CANCELED)
+    assert life.status is (JobStatus.FINISHED if order is STOP else JobStatus.CANCELED)
     path: str | None = asking.path
     for _ in range(3):
         options = {
@@ -245,7 +245,7 @@ def test_stopping_leaves_windows_open_and_the_next_job_closes_them(
     format_type: SavepointFormatType, tmp_path: Path
 ) -> None:
     source, ledger = ScriptedSource(script(25, 5), endless=True), Ledger(uuid4().hex)
-    asking = Asking(3, tmp_path / "sp", After.STOP, format_type)
+    asking = Asking(3, tmp_path / "sp", STOP, format_type)
     life = run(asking, tmp_path / "job", source, ledger, windowed)
     assert life.history.statuses[-1] is JobStatus.FINISHED
     assert len(life.history.epochs) == 3, "it stops at the boundary, whatever is left to read"
@@ -256,7 +256,7 @@ def test_stopping_leaves_windows_open_and_the_next_job_closes_them(
 
 def test_draining_ends_the_sources_and_fires_every_window(tmp_path: Path) -> None:
     source, ledger = ScriptedSource(script(25, 5), endless=True), Ledger(uuid4().hex)
-    asking = Asking(3, tmp_path / "sp", After.DRAIN)
+    asking = Asking(3, tmp_path / "sp", DRAIN)
     life = run(asking, tmp_path / "job", source, ledger, windowed)
     assert life.status is JobStatus.FINISHED
     assert ledger.records == [(0, list(range(10))), (0, [10, 11, 12, 13, 14])]
@@ -270,7 +270,7 @@ def test_draining_ends_the_sources_and_fires_every_window(tmp_path: Path) -> Non
 
 def test_cancelling_with_a_savepoint_ends_as_cancelled(tmp_path: Path) -> None:
     source, ledger = ScriptedSource(script(20), endless=True), Ledger(uuid4().hex)
-    asking = Asking(2, tmp_path / "sp", After.CANCEL)
+    asking = Asking(2, tmp_path / "sp", CANCEL)
     life = run(asking, tmp_path / "job", source, ledger)
     assert life.history.statuses[-2:] == [JobStatus.CANCELLING, JobStatus.CANCELED]
     assert len(life.history.epochs) == 2
@@ -284,9 +284,8 @@ def test_several_requests_are_served_and_only_one_may_end_the_job(tmp_path: Path
     class Many(Asking):
         def ask(self) -> None:
             assert self.master is not None
-            for after in (After.GO_ON, After.GO_ON, After.STOP, After.CANCEL, After.GO_ON):
-                request = SavepointRequest(after, str(self.directory), CANONICAL)
-                answers.append(self.master.take_savepoint(request))
+            for order in (TAKE, TAKE, STOP, CANCEL, TAKE):
+                answers.append(self.master.submit(replace(order, target=str(self.directory))))
 
     life = run(Many(2, tmp_path / "sp"), tmp_path / "job", source, ledger)
     assert life.status is JobStatus.FINISHED
@@ -296,7 +295,7 @@ def test_several_requests_are_served_and_only_one_may_end_the_job(tmp_path: Path
     assert "stopped with a savepoint already" in str(answers[3].exception())
     assert "ended (FINISHED)" in str(answers[4].exception())
     assert life.master is not None
-    late = life.master.take_savepoint(SavepointRequest(After.GO_ON, str(tmp_path), CANONICAL))
+    late = life.master.submit(TakeSavepoint(str(tmp_path)))
     assert isinstance(late.exception(), SavepointError)
 
 
@@ -440,15 +439,15 @@ def test_a_native_savepoint_outlives_subsumption_and_the_job_until_it_is_dispose
         if (step, epoch) == ("committed", 5):
             path.append(client.trigger_savepoint(str(tmp_path / "sp"), NATIVE))
 
-    entrypoint.step_hook = ask
+    executors.step_hook = ask
     try:
         gate = _Gate()
-        entrypoint.step_hook = gate.before(ask)
+        executors.step_hook = gate.before(ask)
         client = env.execute_async("job")
         gate.open()
         client.get_job_execution_result().result(60)
     finally:
-        entrypoint.step_hook = None
+        executors.step_hook = None
     savepoint = path[0].result(30)  # type: ignore[attr-defined]
     assert Counter(ledger.records) == expected(range(60))
     (home,) = client_dir.iterdir()
@@ -515,7 +514,7 @@ def test_a_native_savepoint_disposed_of_while_the_job_runs_lets_its_files_go(tmp
 
 def test_exporting_makes_a_native_savepoint_self_contained(tmp_path: Path) -> None:
     source = ScriptedSource(script(40))
-    asking = Asking(4, tmp_path / "sp", After.STOP, NATIVE)
+    asking = Asking(4, tmp_path / "sp", STOP, NATIVE)
     run(asking, tmp_path / "job", source, Ledger(uuid4().hex))
     exported = export_savepoint(asking.path, str(tmp_path / "elsewhere"))
     dispose_savepoint(asking.path)
@@ -555,10 +554,10 @@ def test_disposing_leaves_what_somebody_else_put_into_the_folder(tmp_path: Path)
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("after", list(After))
+@pytest.mark.parametrize("order", [TAKE, STOP, DRAIN, CANCEL])
 @pytest.mark.parametrize("format_type", FORMATS)
 def test_a_full_disk_fails_the_savepoint_and_never_the_job(
-    after: After, format_type: SavepointFormatType, tmp_path: Path
+    order: SavepointOrder, format_type: SavepointFormatType, tmp_path: Path
 ) -> None:
     target = tmp_path / "sp"
     refused: list[str] = []
@@ -574,7 +573,7 @@ def test_a_full_disk_fails_the_savepoint_and_never_the_job(
         return False
 
     source, ledger = ScriptedSource(script(40)), Ledger(uuid4().hex)
-    asking = Asking(3, target, after, format_type)
+    asking = Asking(3, target, order, format_type)
     storage = UnreliableStorage(str(tmp_path / "job"), sync=False, faults=Faults(fails))
     life = run(asking, tmp_path / "job", source, ledger, storage=storage)
     assert life.status is JobStatus.FINISHED, life.failure
@@ -583,7 +582,7 @@ def test_a_full_disk_fails_the_savepoint_and_never_the_job(
     assert "the test says so" in str(asking.failure)
     assert folders(target) == [], "nothing half written is left"
     assert list(read_pins(storage)) == []
-    if after is After.DRAIN:
+    if order is DRAIN:
         assert Counter(ledger.records) == expected(range(12))
         assert life.master.savepoints.checkpoint_is_needed
         assert (tmp_path / "job" / "chk-4" / "_metadata").exists()
@@ -617,7 +616,7 @@ def test_a_drain_that_fails_is_given_up_and_the_job_goes_on(tmp_path: Path) -> N
     env = in_process(2, restart_strategy__type="fixed-delay", restart_strategy__fixed_delay__attempts="3")
     stream = env.from_source(ScriptedSource(script(12)), WatermarkStrategy.for_monotonous_timestamps(), "n").uid("n")
     stream.key_by(lambda n: 0).process(Last(token)).uid("last").sink_to(LedgerSink(ledger)).uid("sink")
-    asking = Asking(1, tmp_path / "sp", After.DRAIN)
+    asking = Asking(1, tmp_path / "sp", DRAIN)
     life = live(env, tmp_path / "job", on_start=asking.start, on_step=asking.step)
     assert life.status is JobStatus.FINISHED
     assert "could not be drained" in str(asking.failure)
@@ -649,21 +648,21 @@ def crash_at(moment: int, asking: Asking, folder: Path, source: Any, ledger: Led
     return live(env, folder, storage=storage, on_start=start, on_step=asking.step).crashed
 
 
-@pytest.mark.parametrize("after", [After.GO_ON, After.STOP, After.DRAIN])
+@pytest.mark.parametrize("order", [TAKE, STOP, DRAIN])
 @pytest.mark.parametrize("format_type", FORMATS)
 def test_a_crash_at_any_moment_of_a_savepoint_leaves_no_trace_of_it(
-    after: After, format_type: SavepointFormatType, tmp_path: Path
+    order: SavepointOrder, format_type: SavepointFormatType, tmp_path: Path
 ) -> None:
     for moment in range(60):
         folder, target = tmp_path / f"job{moment}", tmp_path / f"sp{moment}"
         source, ledger = ScriptedSource(script(16)), Ledger(uuid4().hex)
-        asking = Asking(2, target, after, format_type)
+        asking = Asking(2, target, order, format_type)
         if not crash_at(moment, asking, folder, source, ledger):
             assert asking.path
             break
         again = run(Asking(99, target), folder, source, ledger)
         assert again.status is JobStatus.FINISHED, again.failure
-        drained = after is After.DRAIN and not again.history.epochs  # that much was complete: the job has finished
+        drained = order is DRAIN and not again.history.epochs  # that much was complete: the job has finished
         assert Counter(ledger.records) == expected(range(8 if drained else 16)), moment
         complete = [name for name in folders(target) if (target / name / "_metadata").exists()]
         assert folders(target) == complete, "what was half written is gone"
@@ -678,7 +677,7 @@ def test_a_crash_at_any_moment_of_a_savepoint_leaves_no_trace_of_it(
 
 
 def _savepoint(tmp_path: Path, source: Any, ledger: Ledger, format_type: SavepointFormatType) -> str:
-    asking = Asking(4, tmp_path / "sp", After.STOP, format_type)
+    asking = Asking(4, tmp_path / "sp", STOP, format_type)
     assert run(asking, tmp_path / "job", source, ledger).status is JobStatus.FINISHED
     return asking.path
 
@@ -697,11 +696,11 @@ def test_without_a_claim_the_savepoint_may_be_deleted_as_soon_as_the_job_runs(
                 if file.is_file():
                     file.unlink()
 
-    entrypoint.step_hook = delete
+    executors.step_hook = delete
     try:
         restore(path, source, ledger, 3)
     finally:
-        entrypoint.step_hook = None
+        executors.step_hook = None
     assert Counter(ledger.records) == expected(range(40))
 
 
@@ -722,14 +721,14 @@ def test_a_claimed_savepoint_is_used_where_it_is_and_goes_with_the_job(
             seen.append(bool(referred))
             assert all(Path(name).exists() for name in referred)
 
-    entrypoint.step_hook = look
+    executors.step_hook = look
     try:
         restore(
             path, source, ledger, parallelism, execution__checkpointing__dir=str(tmp_path / "new"),
             execution__state_recovery__claim_mode="CLAIM",
         )  # fmt: skip
     finally:
-        entrypoint.step_hook = None
+        executors.step_hook = None
     assert Counter(ledger.records) == expected(range(40))
     assert seen[0], "nothing was copied"
     assert folders(tmp_path / "sp") == []
@@ -778,7 +777,7 @@ def test_a_claim_is_given_back_if_the_job_never_starts(tmp_path: Path) -> None:
 
 def test_a_claimed_savepoint_is_deleted_while_the_job_runs_once_its_files_are_compacted(tmp_path: Path) -> None:
     source, ledger = ScriptedSource(script(400, 2)), Ledger(uuid4().hex)
-    asking = Asking(1, tmp_path / "sp", After.STOP)
+    asking = Asking(1, tmp_path / "sp", STOP)
     run(asking, tmp_path / "job", source, ledger)
     store = CheckpointStore(PosixStorage(str(tmp_path / "next"), sync=False))
     store.claim("job")
@@ -814,12 +813,12 @@ def test_a_job_continues_though_the_savepoint_it_began_with_is_gone(tmp_path: Pa
         if (step, epoch) == ("planned", 5):
             raise Crash
 
-    entrypoint.step_hook = die
+    executors.step_hook = die
     try:
         with pytest.raises(Crash):
             restore(path, source, ledger, **options)
     finally:
-        entrypoint.step_hook = None
+        executors.step_hook = None
     dispose_savepoint(path)
     restore(path, source, ledger, **options)
     assert Counter(ledger.records) == expected(range(40))
@@ -849,7 +848,7 @@ def test_a_native_savepoint_of_a_job_that_claimed_its_own_beginning_keeps_all_of
     store.claim("job")
     begin_with(open_snapshot(first, False), store, "job", ClaimMode.CLAIM)
     store.release()
-    asking = Asking(6, tmp_path / "sp", After.STOP, NATIVE)
+    asking = Asking(6, tmp_path / "sp", STOP, NATIVE)
     run(asking, tmp_path / "next", source, ledger)
     restore(asking.path, source, ledger, 3)
     assert Counter(ledger.records) == expected(range(40))
@@ -862,12 +861,12 @@ def test_a_savepoint_after_a_live_rescale_holds_everything(tmp_path: Path) -> No
         def step(self, name: str, epoch: int) -> None:
             assert self.master is not None
             if name == "committed" and epoch in (2, 4, 7):
-                self.master.rescale(RescaleRequest({2: 4, 4: 1, 7: 3}[epoch]))
+                self.master.submit(RescaleJob({2: 4, 4: 1, 7: 3}[epoch]))
             super().step(name, epoch)
 
     for number, format_type in enumerate(FORMATS):
         first, second = Ledger(uuid4().hex), Ledger(uuid4().hex)
-        asking = Rescaling(9, tmp_path / "sp", After.STOP, format_type)
+        asking = Rescaling(9, tmp_path / "sp", STOP, format_type)
         run(asking, tmp_path / f"job{number}", source, first)
         restore(asking.path, source, second)
         assert Counter(first.records) + Counter(second.records) == expected(range(80))

@@ -21,7 +21,7 @@ from flott.common import Time, Types
 from flott.datastream import AsyncDataStream, DataStream
 from flott.datastream.functions import AsyncFunction, MapFunction, RuntimeContext
 from flott.errors import JobFailedError
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.logs.hearing import MAX_MESSAGE
 from flott.runtime.logs.line import LogLine, TaskLog
@@ -49,7 +49,7 @@ class Journal(JobListener):
 @pytest.fixture
 def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
     journal = Journal()
-    monkeypatch.setattr(entrypoint, "extra_listeners", [journal])
+    monkeypatch.setattr(executors, "extra_listeners", [journal])
     return journal
 
 
@@ -201,7 +201,7 @@ def test_jobs_side_by_side_in_one_process_hear_their_own_only(monkeypatch: pytes
         def on_logs(self, logs: Sequence[TaskLog]) -> None:
             journals[threading.current_thread().name].on_logs(logs)
 
-    monkeypatch.setattr(entrypoint, "extra_listeners", [Router()])
+    monkeypatch.setattr(executors, "extra_listeners", [Router()])
     threads = [threading.Thread(target=work, args=(name,), name=name) for name in "ab"]
     for thread in threads:
         thread.start()

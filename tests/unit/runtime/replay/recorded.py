@@ -14,7 +14,7 @@ from flott.common import Configuration
 from flott.datastream import StreamExecutionEnvironment
 from flott.errors import JobCancelledError, JobFailedError
 from flott.graph.stream_graph import StreamGraph
-from flott.runtime import entrypoint
+from flott.runtime.entrypoint import executors
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def run(
             shutil.copytree(directory, folder / "kept" / directory.name)
             kept[:] = [Kept(folder / "kept" / directory.name, graph, configuration)]
 
-    entrypoint.step_hook = keep
+    executors.step_hook = keep
     try:
         clients.append(env.execute_async())
         started.set()
@@ -97,7 +97,7 @@ def run(
     except JobCancelledError:
         pass
     finally:
-        entrypoint.step_hook = None
+        executors.step_hook = None
     return kept[0]
 
 

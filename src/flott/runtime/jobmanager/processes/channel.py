@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from flott.errors import ClusterError, FlottError
-from flott.runtime.jobmanager.gateway import SavepointOrder
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
+from flott.runtime.orders import Order
 from flott.runtime.spark.address import SparkAddress
 
 # --- to the job's process --------------------------------------------------------------------------------------------
@@ -36,44 +36,11 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class CancelOrder:
-    """End the job."""
-
-
-@dataclass(frozen=True)
-class SuspendOrder:
-    """Stop at the last checkpoint and leave everything: another JobManager goes on with the job."""
-
-
-@dataclass(frozen=True)
-class CheckpointOrder:
-    """Complete an epoch, input or not."""
-
-
-@dataclass(frozen=True)
-class RescaleOrder:
-    """Change the parallelism of the job, or of one operator."""
-
-    parallelism: int
-    operator: str | None = None
-
-
-@dataclass(frozen=True)
-class ExplainWatermarkOrder:
-    """Say who holds event time back."""
-
-
-#: What a job does beside its epochs, or between two of them; and what ends it.
-JobOrder = CheckpointOrder | RescaleOrder | ExplainWatermarkOrder | SavepointOrder
-Order = CancelOrder | SuspendOrder | JobOrder
-
-
-@dataclass(frozen=True)
 class Request:
     """An order, numbered so that its answer can be told from others."""
 
     number: int
-    order: Order
+    order: Order[Any]
 
 
 @dataclass(frozen=True)

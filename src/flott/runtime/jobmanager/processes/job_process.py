@@ -18,7 +18,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import flott
 from flott.common.configuration import Configuration
@@ -28,7 +28,6 @@ from flott.runtime.jobmanager.processes.channel import (
     Assignment,
     Ended,
     Line,
-    Order,
     Reply,
     Request,
     Viewed,
@@ -36,8 +35,11 @@ from flott.runtime.jobmanager.processes.channel import (
 from flott.runtime.jobmanager.processes.job_log import rotation_of
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.logs.output_file import OutputFile
+from flott.runtime.orders import Order
 
 log = logging.getLogger("flott.cluster")
+
+R = TypeVar("R")
 
 #: How often it is looked whether a silent process is still there: what it has started may keep the pipe open.
 _LOOK_SECONDS = 1.0
@@ -86,9 +88,9 @@ class JobProcess:
         """The process id."""
         return self._process.pid
 
-    def order(self, order: Order) -> Future[Any]:
+    def order(self, order: Order[R]) -> Future[R]:
         """Have something done; fails if the process ends before it is."""
-        answer: Future[Any] = Future()
+        answer: Future[R] = Future()
         number = next(self._numbers)
         with self._lock:
             if self._gone:

@@ -27,22 +27,17 @@ from flott.common.job_status import JobStatus
 from flott.errors import EpochFailure, FlottError, JobEndedError, LeadershipLostError
 from flott.graph.job_graph import JobGraph
 from flott.runtime.clock import SystemClock
-from flott.runtime.entrypoint import BackgroundJob, Executor, JobIdentity, JobPlace, RunningJob
+from flott.runtime.entrypoint.executors import Executor
+from flott.runtime.entrypoint.job_directory import JobDirectory, JobIdentity
+from flott.runtime.entrypoint.running_job import BackgroundJob, RunningJob
 from flott.runtime.job_files import place_files
-from flott.runtime.jobmanager.gateway import Afterwards, SavepointOrder
 from flott.runtime.jobmanager.processes.channel import (
     Acknowledged,
     Assignment,
-    CancelOrder,
-    CheckpointOrder,
     Ended,
-    ExplainWatermarkOrder,
-    JobOrder,
     Line,
     Reply,
     Request,
-    RescaleOrder,
-    SuspendOrder,
     Viewed,
 )
 from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
@@ -52,6 +47,7 @@ from flott.runtime.jobmanager.views.job_view import NEVER, FailureView, JobResul
 from flott.runtime.jobmanager.views.recorder import JobRecorder
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import JobListener
+from flott.runtime.orders import CancelJob, Order, SuspendJob
 
 log = logging.getLogger("flott.job")
 
@@ -73,11 +69,11 @@ class JobRunner:
         self._client: BackgroundJob | None = None
         self._job: RunningJob | None = None
         self._ready = threading.Event()  #: orders can be carried out, or nothing is left to do
-        self._told_to_stop: CancelOrder | SuspendOrder | None = None  #: before there was a job to tell
+        self._told_to_stop: CancelJob | SuspendJob | None = None  #: before there was a job to tell
         self._beginning = threading.Lock()
         self._acknowledged = threading.Event()
         self._telling = threading.Lock()  #: no older view follows a newer one, or the end
-        self._told = -1  #: the version of the last view
+        self._told_version = -1  #: the version of the last view
         self._over = threading.Event()
         self._spool: ResultSpool | None = None
 
@@ -126,13 +122,13 @@ class JobRunner:
 
             attach(assignment.spark, submission.job_id, _await_the_end)
 
-        def listeners(place: JobPlace, job_graph: JobGraph) -> Sequence[JobListener]:
+        def listeners(directory: JobDirectory, job_graph: JobGraph) -> Sequence[JobListener]:
             self._recorder = JobRecorder(
                 submission.job_id,
                 job_graph,
                 configuration,
                 self._clock,
-                checkpoint_directory=place.store.storage.root,
+                checkpoint_directory=directory.store.storage.root,
             )
             return [self._recorder, journal.listener]
 
@@ -153,8 +149,8 @@ class JobRunner:
             match message:
                 case Acknowledged():
                     self._acknowledged.set()
-                case Request(number, CancelOrder() | SuspendOrder() as order):
-                    self._line.send(Reply(number, self._is_running()))  # first: to stop may take long
+                case Request(number, CancelJob() | SuspendJob() as order):
+                    self._line.send(self._told(number))  # first: to stop may take long
                     try:
                         self._stop(order)
                     except Exception:  # this thread must go on: it hears that the end is durable, or that it must die
@@ -163,7 +159,7 @@ class JobRunner:
                     # Each in a thread of its own: nobody waits until the job is ready because somebody else does.
                     threading.Thread(target=self._carry_out, args=(number, order), daemon=True).start()
 
-    def _carry_out(self, number: int, order: JobOrder) -> None:
+    def _carry_out(self, number: int, order: Order[Any]) -> None:
         self._ready.wait()
         try:
             answer = self._begin(order)
@@ -180,43 +176,30 @@ class JobRunner:
 
         answer.when_done(tell)
 
-    def _begin(self, order: JobOrder) -> CompletableFuture[Any]:
-        client, job = self._client, self._job
-        if client is None or job is None:
+    def _begin(self, order: Order[Any]) -> CompletableFuture[Any]:
+        client = self._client
+        if client is None:
             raise JobEndedError(f"Job {self._assignment.submission.job_id} has ended: it never began.")
-        match order:
-            case SavepointOrder(directory, format_type, afterwards):
-                match afterwards:
-                    case Afterwards.GO_ON:
-                        return client.trigger_savepoint(directory, format_type)
-                    case Afterwards.CANCEL:
-                        return client.cancel_with_savepoint(directory, format_type)
-                return client.stop_with_savepoint(afterwards is Afterwards.DRAIN, directory, format_type)
-            case CheckpointOrder():
-                return job.master.take_checkpoint()
-            case RescaleOrder(parallelism, operator):
-                return client.rescale(parallelism, operator)
-            case ExplainWatermarkOrder():
-                return CompletableFuture.completed(client.explain_watermark())
+        return client.submit(order)
 
-    def _is_running(self) -> bool:
-        return self._job is None or not self._job.master.history.status.is_terminal_state()
+    def _told(self, number: int) -> Reply:
+        """Return the answer to an order that ends the job: it fails if the job has ended."""
+        if self._job is None or not self._job.master.history.status.is_terminal_state():
+            return Reply(number)
+        return Reply.failed(number, JobEndedError(f"Job {self._assignment.submission.job_id} has ended."))
 
-    def _stop(self, order: CancelOrder | SuspendOrder) -> None:
+    def _stop(self, order: CancelJob | SuspendJob) -> None:
         """At once, or as soon as there is a job; one that is to go on elsewhere need not begin here."""
         with self._beginning:
             job = self._job
             self._told_to_stop = order
         if job is None:
-            if isinstance(order, SuspendOrder):
+            if isinstance(order, SuspendJob):
                 _die()
             return
         if self._spool is not None:
             self._spool.close()
-        if isinstance(order, CancelOrder):
-            job.master.cancel()
-        else:
-            job.master.suspend()
+        job.master.submit(order)
 
     # --- what the JobManager is told ---------------------------------------------------------------------------------
 
@@ -231,8 +214,8 @@ class JobRunner:
     def _send_view(self) -> None:
         with self._telling:
             recorder = self._recorder
-            if recorder is not None and recorder.version != self._told and not self._over.is_set():
-                self._told = recorder.version
+            if recorder is not None and recorder.version != self._told_version and not self._over.is_set():
+                self._told_version = recorder.version
                 try:
                     self._tell(Viewed(self._view(recorder)))
                 except Exception:  # the next one may be better, and whoever is answered here must not wait for it
