@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
+from flott.common.typeinfo._basic import BasicType, BasicTypeInfo
+from flott.common.typeinfo._layouts import are_number_tuples
 from flott.common.typeinfo._type_information import Rejected, TypeInformation
 from flott.common.types import Row, RowKind, restore_row
 from flott.errors import ProgramError, TypeMismatchError
@@ -25,18 +27,26 @@ _kind_of = attrgetter("_row_kind._value_")
 class TupleTypeInfo(TypeInformation):
     """A tuple of so many fields. A list or a row becomes a tuple."""
 
-    __slots__ = ("_field_types",)
+    __slots__ = ("_field_types", "_numbers")
 
     _field_types: tuple[TypeInformation, ...]
+    _numbers: str | None  #: what ``are_number_tuples`` calls the fields, if all of them are numbers
 
     def __init__(self, field_types: Iterable[TypeInformation]):
-        object.__setattr__(self, "_field_types", _checked_types(field_types))
+        types = _checked_types(field_types)
+        object.__setattr__(self, "_field_types", types)
+        object.__setattr__(self, "_numbers", _numbers_of(types))
 
     def get_field_types(self) -> list[TypeInformation]:
         return list(self._field_types)
 
     def _python_type(self) -> type:
         return tuple
+
+    def _matches(self, values: Sequence[Any]) -> bool:
+        if self._numbers is not None and are_number_tuples(values, self._numbers):
+            return True
+        return TypeInformation._matches(self, values)
 
     def _contents_match(self, values: Sequence[Any]) -> bool:
         return _columns_match(self._field_types, values)
@@ -188,6 +198,14 @@ class RowTypeInfo(TypeInformation):
             return f"RowTypeInfo({', '.join(map(repr, self._field_types))})"
         pairs = zip(self._field_names, self._field_types, strict=True)
         return f"RowTypeInfo({', '.join(f'{name}: {field_type!r}' for name, field_type in pairs)})"
+
+
+_NUMBERS = {BasicType.INT: "i", BasicType.LONG: "l", BasicType.FLOAT: "g", BasicType.DOUBLE: "g"}
+
+
+def _numbers_of(types: tuple[TypeInformation, ...]) -> str | None:
+    letters = [_NUMBERS.get(each._basic_type) if isinstance(each, BasicTypeInfo) else None for each in types]
+    return "".join(map(str, letters)) if letters and None not in letters else None
 
 
 def _checked_types(field_types: Iterable[TypeInformation]) -> tuple[TypeInformation, ...]:
