@@ -19,7 +19,7 @@ from flott.common.typeinfo._type_information import TypeInformation
 from flott.common.typeinfo._types import Types
 from flott.common.watermark_strategy import WatermarkStrategy
 from flott.datastream._collect import CloseableIterator, Handover
-from flott.datastream._field_functions import Projection, as_selector
+from flott.datastream._field_functions import Projection, as_selector, field_getter
 from flott.datastream._ignored_settings import without_effect
 from flott.datastream._preview import Preview, show, take_preview
 from flott.datastream._record_types import declared_type, projected, record_type
@@ -247,7 +247,9 @@ class DataStream(ProgramStep, Generic[T]):
         """
         from flott.datastream._keyed_stream import KeyedStream  # it imports this module
 
-        key = specs.KeySpec(as_selector(key_selector, "key_by"), check_type(key_type, "key_by"))
+        selector = as_selector(key_selector, "key_by")
+        getter = field_getter(selector, self._declared())
+        key = specs.KeySpec(selector, check_type(key_type, "key_by"), getter=getter)
         made = self._environment._program.add("key_by", Partition(partitioning.Hash(key)), (self._id,))
         return KeyedStream(self, made.id, key)
 

@@ -5,10 +5,14 @@ They travel to tasks and run per record, so they are small, picklable classes an
 
 from __future__ import annotations
 
+import dis
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
+from flott.common.typeinfo._composite import TupleTypeInfo
+from flott.common.typeinfo._type_information import TypeInformation
 from flott.datastream.functions._aggregations import _field_of
 from flott.datastream.functions._basic import KeySelector
 from flott.datastream.functions._callables import validate_function
@@ -22,6 +26,29 @@ def as_selector(key_selector: object, method: str) -> Callable[[Any], Any]:
         return NamedField(key_selector, method)
     validate_function(key_selector, KeySelector, method)
     return key_selector  # type: ignore[return-value]  # checked above: a KeySelector or a callable
+
+
+def field_getter(
+    selector: Callable[[Any], Any], record_type: TypeInformation | None
+) -> Callable[[Any], Any] | None:
+    """Return a getter that runs in C, if a selector reads one field of records that are declared to be tuples.
+
+    Otherwise return None. Without a declared type a record may be anything, and an error of the selector should show
+    the program's own line.
+
+    >>> from flott.common import Types
+    >>> field_getter(lambda record: record[1], Types.TUPLE([Types.STRING(), Types.INT()]))
+    operator.itemgetter(1)
+    """
+    if not isinstance(record_type, TupleTypeInfo) or not isinstance(selector, FunctionType):
+        return None
+    steps = [step for step in dis.get_instructions(selector) if step.opname not in ("RESUME", "NOP")]
+    shape = [step.opname for step in steps]
+    if selector.__code__.co_argcount != 1 or shape != ["LOAD_FAST", "LOAD_CONST", "BINARY_SUBSCR", "RETURN_VALUE"]:
+        return None
+    position, width = steps[1].argval, len(record_type.get_field_types())
+    is_field = steps[0].arg == 0 and type(position) is int and -width <= position < width
+    return operator.itemgetter(position) if is_field else None
 
 
 class NamedField:

@@ -28,7 +28,7 @@ class KeyedInput:
         key = keys[index] if index < len(keys) else None
         if key is None or context.keyed_state is None:
             return None
-        select = as_key_selector(key.selector)
+        select = key.getter or as_key_selector(key.selector)
         if key.in_place and key.key_type is not None:  # otherwise the exchange has checked it
             select = _checking(select, key.key_type)
         return KeyedInput(select, context.keyed_state.current)
