@@ -404,7 +404,7 @@ def _assignment(time: EventTime) -> SourceAssignment:
 
 def _round_trip(batch: RowBatch) -> RowBatch:
     decoded, _ = decode_batch(encode_batch(batch))
-    return decoded
+    return decoded.to_rows()
 
 
 class _NoSource(Source[Any]):
@@ -460,7 +460,8 @@ class _TappedSideOutputs(dict[str, Emit]):
         consume = super().get(tag)
 
         def tapped(batch: Batch) -> None:
-            self._captured.take(batch.values, batch.timestamps, tag)
+            rows = batch.to_rows()
+            self._captured.take(rows.values, rows.timestamps, tag)
             if consume is not None:
                 consume(batch)
 

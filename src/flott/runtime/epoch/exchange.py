@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flott.common.typeinfo import TypeInformation
 from flott.errors import ProgramError
 from flott.graph.job_graph import ChainedOperator, JobEdge
 from flott.runtime.epoch.partitioners import make_chooser
-from flott.runtime.epoch.wire import DATA, BatchEncoder, Origin, Row
-from flott.runtime.operators.batch import RowBatch
+from flott.runtime.epoch.wire import DATA, BatchEncoder, Origin, Row, encode_batch
+from flott.runtime.operators.batch import Batch, ColumnBatch, RowBatch
 from flott.runtime.operators.operator import EpochScope, RecordFailure
 
 #: A buffer is sent when it holds about so many bytes.
@@ -38,6 +39,7 @@ class ResultPartition:
         scope: EpochScope,
         max_records: int,
         send: Callable[[Row], None],
+        record_type: TypeInformation | None = None,
     ):
         self.edge = edge
         self._sender = sender
@@ -48,11 +50,13 @@ class ResultPartition:
         self._max_records = max_records
         self._limit = min(FIRST_BUFFER_RECORDS, max_records)
         self._send = send
-        self._encoder = BatchEncoder()
+        self._encoder = BatchEncoder(record_type)
         self._sequence = 0
         self.bytes_sent = 0  #: in the present epoch
         self._values: list[list[Any]] = [[] for _ in range(target_parallelism)]
         self._timestamps: list[list[int]] = [[] for _ in range(target_parallelism)]  #: empty: the values have none
+        self._kinds = [bytearray() for _ in range(target_parallelism)]  #: empty: the values are inserts
+        self._columns: list[list[ColumnBatch]] = [[] for _ in range(target_parallelism)]  #: instead of values
         self._first_origin: list[Origin] = [None] * target_parallelism
         self._last_origin: list[Origin] = [None] * target_parallelism
         self._choose = make_chooser(edge.partitioning, subtask, parallelism, target_parallelism, target_max_parallelism)
@@ -74,32 +78,42 @@ class ResultPartition:
         """The subtasks that are told about this sender's event time."""
         return self._choose.receivers
 
-    def emit(self, batch: RowBatch) -> None:
+    def emit(self, batch: Batch) -> None:
         """Distribute a batch."""
-        values, timestamps = batch.values, batch.timestamps
-        if self._plain is not None:
-            self._scatter_by_key(values, timestamps)
+        if batch.__class__ is RowBatch and self._plain is not None and batch.kinds is None:
+            self._scatter_by_key(batch)
             return
-        try:
-            chosen = self._choose.targets(values)
-        except Exception as error:
-            failure, cause = self._locate(values, error)
-            raise failure from cause
-        if isinstance(chosen, int):
-            self._append(chosen, values, timestamps)
-        elif isinstance(chosen, tuple):
+        chosen = self._chosen(batch)
+        if isinstance(chosen, tuple):
             self._broadcast(batch)
+        elif isinstance(batch, ColumnBatch):
+            self._scatter_columns(chosen, batch)
+        elif isinstance(chosen, int):
+            self._append(chosen, batch.values, batch.timestamps, batch.kinds)
         else:
-            self._scatter(chosen, values, timestamps)
+            self._scatter(chosen, batch)
 
     def flush(self) -> None:
         """Send what is left: the epoch's records are complete."""
         for target in range(self._targets):
-            if self._values[target]:
-                self._ship(target)
+            self._ship_held(target)
 
-    def _scatter_by_key(self, values: list[Any], timestamps: list[int] | None) -> None:
-        """The hot path: every key knows the lists its records go to, so a record costs a lookup and an append."""
+    def _chosen(self, batch: Batch) -> int | tuple[()] | list[int]:
+        """Choose the targets of a batch. Of columns rows are made only if the choice depends on the records."""
+        try:
+            if (fixed := self._choose.fixed(len(batch))) is not None:
+                return fixed
+            return self._choose.targets(batch.to_rows().values)
+        except Exception as error:
+            failure, cause = self._locate(batch.to_rows().values, error)
+            raise failure from cause
+
+    def _scatter_by_key(self, batch: RowBatch) -> None:
+        """Distribute rows by key. This is the hot path of the exchange.
+
+        Every key knows the lists that its records go to, so a record costs a lookup and an append.
+        """
+        values, timestamps = batch.values, batch.timestamps
         assert self._plain is not None
         assert self._stamped is not None
         for target in range(self._targets):
@@ -126,12 +140,27 @@ class ResultPartition:
             if len(self._values[target]) >= self._limit:
                 self._ship(target)
 
-    def _make_uniform(self, target: int, stamped: bool) -> None:
-        """A buffer has timestamps for all of its records or for none."""
-        if self._values[target] and bool(self._timestamps[target]) is not stamped:
+    def _make_uniform(self, target: int, stamped: bool, kinded: bool = False) -> None:
+        """Send what is held if it cannot share a buffer with rows that have, or lack, timestamps and row kinds."""
+        if self._columns[target]:
+            self._ship_columns(target)
+        elif self._values[target] and (
+            bool(self._timestamps[target]) is not stamped or bool(self._kinds[target]) is not kinded
+        ):
             self._ship(target)
 
-    def _scatter(self, chosen: list[int], values: list[Any], timestamps: list[int] | None) -> None:
+    def _scatter(self, chosen: list[int], batch: RowBatch) -> None:
+        values, timestamps = batch.values, batch.timestamps
+        if batch.kinds is not None:
+            for target, positions in enumerate(_positions(chosen, self._targets)):
+                if positions:
+                    self._append(
+                        target,
+                        [values[i] for i in positions],
+                        None if timestamps is None else [timestamps[i] for i in positions],
+                        bytes(batch.kinds[i] for i in positions),
+                    )
+            return
         if timestamps is None:
             parts: list[list[Any]] = [[] for _ in range(self._targets)]
             appends = [part.append for part in parts]
@@ -150,8 +179,33 @@ class ResultPartition:
             if part_values:
                 self._append(target, part_values, part_timestamps)
 
-    def _append(self, target: int, values: list[Any], timestamps: list[int] | None) -> None:
-        self._make_uniform(target, timestamps is not None)
+    def _scatter_columns(self, chosen: int | list[int], batch: ColumnBatch) -> None:
+        if isinstance(chosen, int):
+            self._append_columns(chosen, batch)
+            return
+        for target, positions in enumerate(_positions(chosen, self._targets)):
+            if positions:
+                self._append_columns(target, batch.take(positions))
+
+    def _append_columns(self, target: int, batch: ColumnBatch) -> None:
+        from flott.runtime.operators.arrow import can_join
+
+        if self._values[target]:
+            self._ship(target)
+        held = self._columns[target]
+        if held and not can_join(held[0], batch):
+            self._ship_columns(target)
+        if not held:
+            self._first_origin[target] = self._scope.origin
+        self._last_origin[target] = self._scope.origin or self._last_origin[target]
+        held.append(batch)
+        if sum(map(len, held)) >= self._max_records or sum(part.columns.nbytes for part in held) >= BUFFER_BYTES:
+            self._ship_columns(target)
+
+    def _append(
+        self, target: int, values: list[Any], timestamps: list[int] | None, kinds: bytes | None = None
+    ) -> None:
+        self._make_uniform(target, timestamps is not None, kinds is not None)
         start = 0
         while start < len(values):
             held = self._values[target]
@@ -164,26 +218,46 @@ class ResultPartition:
             held.extend(values[start:stop])
             if timestamps is not None:
                 self._timestamps[target].extend(timestamps[start:stop])
+            if kinds is not None:
+                self._kinds[target] += kinds[start:stop]
             start = stop
             if len(held) >= self._limit:
                 self._ship(target)
 
-    def _broadcast(self, batch: RowBatch) -> None:
-        payload = self._encode(batch, self._scope.origin)  # once, for everybody
+    def _broadcast(self, batch: Batch) -> None:
+        payload = self._encode(batch, self._scope.origin)  # once, for all targets
         for target in range(self._targets):
             self._send_payload(target, payload)
 
-    def _ship(self, target: int) -> None:
-        values = self._values[target]
+    def _ship_held(self, target: int) -> None:
+        if self._columns[target]:
+            self._ship_columns(target)
+        elif self._values[target]:
+            self._ship(target)
+
+    def _ship_columns(self, target: int) -> None:
+        from flott.runtime.operators.arrow import joined
+
+        payload = self._encode(joined(self._columns[target]), self._origin(target))
+        self._clear(target)
+        self._send_payload(target, payload)
+
+    def _origin(self, target: int) -> Origin:
         first, last = self._first_origin[target], self._last_origin[target]
-        origin = (first[0], last[1]) if first is not None and last is not None else first or last
-        payload = self._encode(RowBatch(values, self._timestamps[target] or None), origin)
+        return (first[0], last[1]) if first is not None and last is not None else first or last
+
+    def _ship(self, target: int) -> None:
+        values, kinds = self._values[target], self._kinds[target]
+        batch = RowBatch(values, self._timestamps[target] or None, bytes(kinds) if kinds else None)
+        payload = self._encode(batch, self._origin(target))
         self._limit = max(1, min(self._max_records, BUFFER_BYTES * len(values) // max(len(payload), 1)))
         self._clear(target)
         self._send_payload(target, payload)
 
-    def _encode(self, batch: RowBatch, origin: Origin) -> bytes:
+    def _encode(self, batch: Batch, origin: Origin) -> bytes:
         try:
+            if isinstance(batch, ColumnBatch):
+                return encode_batch(batch, origin)
             return self._encoder.encode(batch, origin)
         except ProgramError as error:
             raise RecordFailure(self._sender, "sending records to another task") from error
@@ -196,6 +270,8 @@ class ResultPartition:
     def _clear(self, target: int) -> None:
         self._values[target].clear()  # the lists stay the same: keys know their append
         self._timestamps[target].clear()
+        self._kinds[target].clear()
+        self._columns[target].clear()
         self._first_origin[target] = self._last_origin[target] = None
 
     def _locate(self, values: list[Any], error: Exception) -> tuple[RecordFailure, Exception]:
@@ -209,3 +285,11 @@ class ResultPartition:
                 position = index if is_head else None
                 return RecordFailure(self._sender, activity, record=value, has_record=True, index=position), cause
         return RecordFailure(self._sender, activity), error
+
+
+def _positions(chosen: list[int], targets: int) -> list[list[int]]:
+    """Return for each target the positions of the records that go there."""
+    positions: list[list[int]] = [[] for _ in range(targets)]
+    for position, target in enumerate(chosen):
+        positions[target].append(position)
+    return positions

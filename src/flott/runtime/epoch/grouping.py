@@ -165,7 +165,7 @@ class KeyGrouping:
         for offset, length in blocks:
             self._file.seek(offset)
             block, _ = decode_batch(self._file.read(length))
-            yield from block.values
+            yield from block.to_rows().values
 
     def _merged(self) -> Iterator[_Piece]:
         """All runs as one. Rows are held until no piece can come that would stand before them."""

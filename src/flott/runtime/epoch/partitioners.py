@@ -30,9 +30,15 @@ class Chooser:
     def begin(self, scope: EpochScope, edge: int) -> None:
         """Start a new epoch."""
 
+    def fixed(self, size: int) -> int | tuple[()] | list[int] | None:
+        """Return the targets of a batch of this size, if they do not depend on its records; otherwise None."""
+        return None
+
     def targets(self, values: list[Any]) -> int | tuple[()] | list[int]:
-        """Where the records of a batch go."""
-        raise NotImplementedError
+        """Return where the records of a batch go."""
+        fixed = self.fixed(len(values))
+        assert fixed is not None
+        return fixed
 
     def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
         """Key -> what stands for its target, where targets are chosen by key and nothing else must be looked at."""
@@ -53,14 +59,14 @@ class _One(Chooser):
         super().__init__([target])
         self._target = target
 
-    def targets(self, values: list[Any]) -> int:
+    def fixed(self, size: int) -> int:
         return self._target
 
 
 class _All(Chooser):
     """Everything to everybody."""
 
-    def targets(self, values: list[Any]) -> tuple[()]:
+    def fixed(self, size: int) -> tuple[()]:
         return ()
 
 
@@ -75,14 +81,14 @@ class _RoundRobin(Chooser):
     def begin(self, scope: EpochScope, edge: int) -> None:
         self._next = scope.epoch + self._subtask
 
-    def targets(self, values: list[Any]) -> int | list[int]:
+    def fixed(self, size: int) -> int | list[int]:
         receivers, count = self.receivers, len(self.receivers)
         if count == 1:
             return receivers[0]
         start = self._next % count
-        self._next = start + len(values)
+        self._next = start + size
         turns = [*receivers[start:], *receivers[:start]]
-        return (turns * (len(values) // count + 1))[: len(values)]
+        return (turns * (size // count + 1))[:size]
 
 
 class _Random(Chooser):
@@ -96,8 +102,8 @@ class _Random(Chooser):
     def begin(self, scope: EpochScope, edge: int) -> None:
         self._random.seed(f"{scope.seed}:{scope.epoch}:{edge}:{self._subtask}")
 
-    def targets(self, values: list[Any]) -> list[int]:
-        return self._random.choices(self.receivers, k=len(values))
+    def fixed(self, size: int) -> list[int]:
+        return self._random.choices(self.receivers, k=size)
 
 
 class _ByKey(Chooser):
@@ -108,6 +114,11 @@ class _ByKey(Chooser):
         self.select = select  # type: ignore[method-assign,assignment]  # one call less per record
         self._max_parallelism = max_parallelism
         self._key_type = key_type
+        self._index = TargetIndex(max_parallelism, receivers, key_type)
+
+    def targets(self, values: list[Any]) -> list[int]:
+        index = self._index
+        return [index[key] for key in map(self.select, values)]
 
     def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
         return TargetIndex(self._max_parallelism, targets, self._key_type)
@@ -162,16 +173,17 @@ def make_chooser(
         case Shuffle():
             return _Random(everyone, subtask)
         case Hash(key):
-            return _ByKey(everyone, as_key_selector(key.selector), max_parallelism, key.key_type)
+            select = key.getter or as_key_selector(key.selector)
+            return _ByKey(everyone, select, max_parallelism, key.key_type)
         case Custom(partitioner, selector):
             return _ByUser(everyone, as_partitioner(partitioner), as_key_selector(selector))
     raise ProgramError(f"Unknown partitioning {partitioning!r}.")
 
 
 class _GlobalTarget(Chooser):
-    """All records to the first subtask; everybody hears about event time."""
+    """All records to the first subtask; all receivers are told about event time."""
 
-    def targets(self, values: list[Any]) -> int:
+    def fixed(self, size: int) -> int:
         return 0
 
 

@@ -14,10 +14,9 @@ from typing import Any
 
 from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import MIN_WATERMARK
-from flott.errors import TypeMismatchError
+from flott.errors import ProgramError, TypeMismatchError
 from flott.graph.job_graph import ChainedOperator, JobEdge, JobVertex
 from flott.runtime.epoch.accumulators import encode_accumulators
-from flott.runtime.epoch.coalescing import Coalescer
 from flott.runtime.epoch.exchange import ResultPartition
 from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.image import JobImage
@@ -31,7 +30,7 @@ from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.managed_state.operator.operator_state import OperatorState
-from flott.runtime.operators.batch import Batch, Emit, RowBatch
+from flott.runtime.operators.batch import Batch, Coalescer, ColumnBatch, Emit, Form, RowBatch
 from flott.runtime.operators.build import build_operator
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
@@ -161,6 +160,7 @@ class Subtask:
 
     def _partition(self, edge: JobEdge, send: Callable[[Row], None]) -> ResultPartition:
         target = self.image.shapes[edge.target]
+        node = self.vertex.operators[edge.source_operator].node
         return ResultPartition(
             edge=edge,
             sender=self.vertex.operators[edge.source_operator],
@@ -172,6 +172,7 @@ class Subtask:
             scope=self.scope,
             max_records=self.image.settings.buffer_records,
             send=send,
+            record_type=node.output_type if edge.side_tag is None else dict(node.side_types).get(edge.side_tag),
         )
 
     def _output(
@@ -194,14 +195,15 @@ class Subtask:
 
     def _counting_in(self, index: int, input_index: int = 0) -> Emit:
         traffic, operators = self._traffic[index], self.operators
+        fit = operators[index].fitting(input_index)
 
         def counted(batch: Batch) -> None:
             traffic.records_in += len(batch)
-            operators[index].process(batch)  # whichever it is now: it may be replaced
+            operators[index].process(fit(batch))  # whichever it is now: it may be replaced
 
         def counted_second(batch: Batch) -> None:
             traffic.records_in += len(batch)
-            operators[index].process_second(batch)
+            operators[index].process_second(fit(batch))
 
         count = counted if input_index == 0 else counted_second
         state = self._states[index]
@@ -209,12 +211,13 @@ class Subtask:
 
     def _paging(self, index: int, input_index: int, state: KeyedState, take: Emit) -> Emit:
         """State that is on disk wants to know of a batch before it comes, and when it is done."""
-        keyed = KeyedInput.of(self.operators[index].context, input_index) if index > 0 else None
+        takes_rows = self.operators[index].accepts is Form.ROWS
+        keyed = KeyedInput.of(self.operators[index].context, input_index) if index > 0 and takes_rows else None
 
         def paged(batch: Batch) -> None:
             if keyed is not None:
                 with suppress(Exception):  # a selector that fails, fails again where it can be reported
-                    state.prefetch(map(keyed.select, batch.values))
+                    state.prefetch(map(keyed.select, batch.to_rows().values))
             take(batch)
             state.make_room()
 
@@ -226,12 +229,12 @@ class Subtask:
         """Batches for the head, as they are; but state that is on disk hears of several of them at once, before they
         come: the more keys are fetched together, the less each costs."""
         state, keyed = self._states[0], KeyedInput.of(self.operators[0].context, input_index)
-        if state is None or not state.pages or keyed is None:
+        if state is None or not state.pages or keyed is None or self.operators[0].accepts is not Form.ROWS:
             yield from batches
             return
         while ahead := list(islice(batches, max(1, state.foresight // self.image.settings.buffer_records))):
             with suppress(Exception):
-                state.prefetch(keyed.select(value) for batch, _ in ahead for value in batch.values)
+                state.prefetch(keyed.select(value) for batch, _ in ahead for value in batch.to_rows().values)
             yield from ahead
 
     def _counting_out(self, index: int, consumers: Sequence[Emit], leaves: bool) -> Emit:
@@ -252,14 +255,18 @@ class Subtask:
         operator = self.vertex.operators[index]
 
         def conform(batch: Batch) -> None:
+            if batch.__class__ is ColumnBatch and batch.record_type == declared:
+                emit(batch)
+                return
+            rows = batch.to_rows()
             try:
-                checked = declared.conform(batch.values)
+                checked = declared.conform(rows.values)
             except TypeMismatchError as error:
-                culprit = batch.values[error.index] if error.index is not None else None
+                culprit = rows.values[error.index] if error.index is not None else None
                 raise RecordFailure(
                     operator, "checking a result against its declared type", record=culprit, has_record=True
                 ) from error
-            emit(RowBatch(checked, batch.timestamps, batch.kinds))
+            emit(RowBatch(checked, rows.timestamps, rows.kinds))
 
         return conform
 
@@ -335,8 +342,11 @@ class Subtask:
 
     def group(self, input_index: int, payload: bytes, grouping: KeyGrouping) -> None:
         """Take a buffer of keyed input in, to be given out key by key."""
-        batch, self.scope.origin = decode_batch(payload)
+        received, self.scope.origin = decode_batch(payload)
         head = self.operators[0]
+        batch = received.to_rows()
+        if batch.kinds is not None:  # as in Flink, a batch job has final results only, no changelogs
+            raise ProgramError(f"Operator {head.context.operator.label} of a batch job was given row kinds.")
         keyed = KeyedInput.of(head.context, input_index)
         assert keyed is not None
         cursor = iter(batch.values)

@@ -3,9 +3,19 @@
     (stage, subtask, kind, edge, channel, sequence, payload)
 
 ``stage`` and ``subtask`` are the destination; a task passes rows for later stages on unopened. ``channel`` is the
-sending subtask. DATA payloads are bytes holding many records; a subtask takes them by edge, channel and sequence,
-whatever order Spark fetched them in. The TIME row of a sender also names the attempt that sends: ``edge`` is its stage,
+sending subtask. DATA payloads are bytes that hold a batch; a subtask takes them by edge, channel and sequence, in
+whichever order Spark fetched them. The TIME row of a sender also names the attempt that sends: ``edge`` is its stage,
 and the payload begins with its attempt id. So a receiver can say whose output it has consumed.
+
+The first byte of a DATA payload says which form it has:
+
+    0x80    rows, pickled (this is the first byte of every pickle of protocol 2 and later)
+    F       rows of a declared type, field by field
+    A       columns, as an Arrow IPC stream
+
+Rows are sent field by field where that is faster (decision 0022): records of a declared ``ROW`` type, which pickle
+would write with a function call each, and tuples with an int of more than 32 bits, which pickle writes digit by digit.
+The values of a field are packed if they are all ints, or all floats; otherwise they are pickled as they are.
 """
 
 from __future__ import annotations
@@ -18,8 +28,12 @@ from typing import Any
 
 import cloudpickle
 
+from flott.common.typeinfo import TypeInformation
+from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
+from flott.common.types import Row as DataRow
+from flott.common.types import restore_row
 from flott.errors import ProgramError
-from flott.runtime.operators.batch import RowBatch
+from flott.runtime.operators.batch import Batch, ColumnBatch, RowBatch
 
 Row = tuple[int, int, int, int, int, int, Any]
 
@@ -32,21 +46,42 @@ LOG = 5  #: payload: bytes of a TaskLog; for the driver
 
 Origin = tuple[str, str] | None
 
+_COLUMNS = b"A"
+_FIELDS = b"F"
+_COLUMNS_CODE, _FIELDS_CODE = _COLUMNS[0], _FIELDS[0]
 
-def encode_batch(batch: RowBatch, origin: Origin = None) -> bytes:
+#: How the values of a field are packed, by their class.
+_PACKINGS: dict[type, str] = {int: "q", float: "d"}
+#: Pickle writes ints beyond this digit by digit.
+_LARGE = 1 << 31
+
+
+def encode_batch(batch: Batch, origin: Origin = None) -> bytes:
     """Return a batch as bytes. Instances of classes that exist in this process only travel with their class."""
-    content = (batch.values, _pack(batch.timestamps), batch.kinds, origin)
+    if batch.__class__ is ColumnBatch:
+        return _encode_columns(batch, origin)
+    rows = batch.to_rows()
+    content = (rows.values, _pack(rows.timestamps), rows.kinds, origin)
     try:
         return pickle.dumps(content, protocol=5)
     except Exception:
         try:
             return bytes(cloudpickle.dumps(content, protocol=5))
         except Exception as error:
-            raise ProgramError(_unpicklable(batch.values, error)) from error
+            raise ProgramError(_unpicklable(rows.values, error)) from error
+
+
+def _encode_columns(batch: ColumnBatch, origin: Origin) -> bytes:
+    from flott.runtime.operators.arrow import to_bytes
+
+    stamped, kinded = batch.timestamps is not None, batch.kinds is not None
+    # A record type may refer to a class of the main script, which only cloudpickle can send.
+    record_type = cloudpickle.dumps(batch.record_type, protocol=5)
+    return _COLUMNS + pickle.dumps((to_bytes(batch), record_type, stamped, kinded, origin), protocol=5)
 
 
 class BatchEncoder:
-    """Encodes the buffers that one sender puts on one edge.
+    """Encodes the rows that one sender puts on one edge. All of them are of the declared type, if there is one.
 
     Pickle remembers every object it writes, in case it comes again: half of its time goes there, and records seldom
     share anything. So the first buffer of an epoch is encoded both ways, and if it does not grow by much without that
@@ -58,17 +93,20 @@ class BatchEncoder:
     #: Sharing is worth remembering if forgetting it makes a buffer this many times as large.
     MAX_GROWTH = 1.25
 
-    __slots__ = ("_forgetful",)
+    __slots__ = ("_forgetful", "_record_type")
 
-    def __init__(self) -> None:
+    def __init__(self, record_type: TypeInformation | None = None) -> None:
         self._forgetful: bool | None = None  #: None: not known yet
+        self._record_type = record_type
 
     def begin(self) -> None:
-        """An epoch begins: find out anew, so that a repeated epoch decides the same."""
+        """Begin an epoch: decide again, so that a repeated epoch decides the same."""
         self._forgetful = None
 
     def encode(self, batch: RowBatch, origin: Origin) -> bytes:
         """Return a batch as bytes."""
+        if self._record_type is not None and (payload := _encode_fields(batch, self._record_type, origin)) is not None:
+            return payload
         if self._forgetful:
             try:
                 return _encode_forgetfully(batch, origin)
@@ -87,29 +125,107 @@ class BatchEncoder:
 
 
 def _encode_forgetfully(batch: RowBatch, origin: Origin) -> bytes:
+    return _pickle_forgetfully((batch.values, _pack(batch.timestamps), batch.kinds, origin))
+
+
+def _pickle_forgetfully(content: Any) -> bytes:
     target = BytesIO()
     pickler = pickle.Pickler(target, protocol=5)
     pickler.fast = True
-    pickler.dump((batch.values, _pack(batch.timestamps), batch.kinds, origin))
+    pickler.dump(content)
     return target.getvalue()
 
 
-def decode_batch(payload: bytes) -> tuple[RowBatch, Origin]:
-    """Return the batch of :func:`encode_batch`, and where its records come from."""
+def _encode_fields(batch: RowBatch, record_type: TypeInformation, origin: Origin) -> bytes | None:
+    """Return rows of a declared type as bytes, field by field; None if they are pickled better as they are."""
+    values = batch.values
+    names: tuple[str, ...] | None = None
+    if isinstance(record_type, RowTypeInfo):
+        if list(map(type, values)).count(DataRow) != len(values):
+            return None  # a null, or a subclass
+        names = values[0]._fields
+        if names is None or any(row._fields != names for row in values):
+            return None
+        kinds = bytes(row._row_kind._value_ for row in values)
+        rows: list[Any] = [row._values for row in values]
+    elif isinstance(record_type, TupleTypeInfo):
+        if not _has_large_int(values[0]) or list(map(type, values)).count(tuple) != len(values):
+            return None
+        kinds, rows = b"", values
+    else:
+        return None
+    if not rows[0]:
+        return None
+    try:
+        fields = [_pack_field(field) for field in zip(*rows, strict=True)]
+        content = (names, kinds if any(kinds) else None, fields, _pack(batch.timestamps), batch.kinds, origin)
+        return _FIELDS + _pickle_forgetfully(content)
+    except Exception:  # what is wrong is found out, and reported, where the rows are pickled
+        return None
+
+
+def _has_large_int(record: Any) -> bool:
+    return record.__class__ is tuple and any(
+        value.__class__ is int and not -_LARGE <= value < _LARGE for value in record
+    )
+
+
+def _pack_field(values: tuple[Any, ...]) -> tuple[str, bytes] | tuple[None, tuple[Any, ...]]:
+    """Return the values of a field packed, if all are of one class exactly and fit; otherwise as they are."""
+    found = values[0].__class__
+    packing = _PACKINGS.get(found)
+    if packing is not None and list(map(type, values)).count(found) == len(values):
+        try:
+            return packing, pack(f"<{len(values)}{packing}", *values)
+        except struct_error:
+            pass  # an int of more than 64 bits
+    return None, values
+
+
+def _decode_fields(payload: bytes) -> tuple[RowBatch, Origin]:
+    names, row_kinds, packed_fields, packed, kinds, origin = pickle.loads(memoryview(payload)[1:])
+    fields = [
+        held if packing is None else unpack(f"<{len(held) // 8}{packing}", held) for packing, held in packed_fields
+    ]
+    values: list[Any] = list(zip(*fields, strict=True))
+    if row_kinds is not None:
+        values = [restore_row(names, row, kind) for row, kind in zip(values, row_kinds, strict=True)]
+    elif names is not None:
+        values = [restore_row(names, row) for row in values]
+    return RowBatch(values, _unpack(packed), kinds), origin
+
+
+def decode_batch(payload: bytes) -> tuple[Batch, Origin]:
+    """Return the batch of a DATA payload, and where its records come from."""
+    if payload[0] == _COLUMNS_CODE:
+        return _decode_columns(payload)
+    if payload[0] == _FIELDS_CODE:
+        return _decode_fields(payload)
     values, packed, kinds, origin = pickle.loads(payload)
-    if packed.__class__ is bytes:
-        packed = list(unpack(f"<{len(packed) // 8}q", packed))
-    return RowBatch(values, packed, kinds), origin
+    return RowBatch(values, _unpack(packed), kinds), origin
+
+
+def _decode_columns(payload: bytes) -> tuple[ColumnBatch, Origin]:
+    from flott.runtime.operators.arrow import from_bytes
+
+    data, record_type, stamped, kinded, origin = pickle.loads(memoryview(payload)[1:])
+    return from_bytes(data, pickle.loads(record_type), stamped, kinded), origin
 
 
 def _pack(timestamps: list[int] | None) -> bytes | list[int] | None:
-    """Timestamps as 64-bit numbers, which is twice as fast as pickling them; as they are if one does not fit."""
+    """Return timestamps as 64-bit numbers, which is twice as fast as pickling them; as they are if one does not fit."""
     if timestamps is None:
         return None
     try:
         return pack(f"<{len(timestamps)}q", *timestamps)
     except struct_error:
         return timestamps
+
+
+def _unpack(packed: bytes | list[int] | None) -> list[int] | None:
+    if isinstance(packed, bytes):
+        return list(unpack(f"<{len(packed) // 8}q", packed))
+    return packed
 
 
 def _unpicklable(values: list[Any], error: Exception) -> str:

@@ -97,7 +97,7 @@ class SinkCommits:
                 for report, outcome in result.of_operator(ident):
                     if outcome.results is not None:
                         batch, _ = decode_batch(outcome.results)
-                        self._deliver_one(operator, sink, report.subtask, batch.values)
+                        self._deliver_one(operator, sink, report.subtask, batch.to_rows().values)
 
     def _deliver_one(self, operator: ChainedOperator, sink: DriverSink[Any], subtask: int, values: list[Any]) -> None:
         try:

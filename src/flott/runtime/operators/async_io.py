@@ -20,12 +20,12 @@ from flott.datastream.state._descriptors import StateDescriptor
 from flott.errors import ProgramError
 from flott.graph.specs import AsyncSpec
 from flott.metrics import Counter
-from flott.runtime.operators.batch import RowBatch
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS, RowBatch
 from flott.runtime.operators.call_window import Call, CallWindow, Invoke, SentBatch, listed
 from flott.runtime.operators.context import TaskRuntimeContext
 from flott.runtime.operators.event_loop import GRACE_S, EventLoopThread, finish_with_tasks
 from flott.runtime.operators.function_operator import FunctionOperator
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, RecordFailure
+from flott.runtime.operators.operator import EventTime, OperatorContext, RecordFailure
 
 
 class AsyncOperator(FunctionOperator):

@@ -24,10 +24,10 @@ from flott.graph.specs import IntervalJoinSpec
 from flott.runtime.managed_state.handles import CurrentKey
 from flott.runtime.managed_state.kinds.timelines import Timeline, TimelineTable
 from flott.runtime.managed_state.schema.state_types import StateTypes
-from flott.runtime.operators.batch import RowBatch
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS, RowBatch
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, RecordFailure
+from flott.runtime.operators.operator import EventTime, OperatorContext, RecordFailure
 from flott.runtime.operators.process import emit_tagged
 
 LEFT_WAITING = "_interval-join-left"

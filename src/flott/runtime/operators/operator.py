@@ -11,20 +11,19 @@ the :class:`EpochScope` that all operators of a task share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream.functions._callables import as_key_selector
+from flott.errors import ProgramError, TypeMismatchError
 from flott.graph.job_graph import ChainedOperator
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.operator.operator_state import OperatorState
-from flott.runtime.operators.batch import Batch, Emit, RowBatch
+from flott.runtime.operators.batch import Batch, ColumnBatch, Emit, Form, RowBatch
 from flott.runtime.operators.lateness import LateLedger
-
-#: No operator emits more records at once than this many times the batch it got, however many a function produces.
-MAX_BATCH_RECORDS = 2048
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,11 @@ def _nowhere(batch: Batch) -> None:
 class Operator:
     """The root of all operators. Subclasses override what they need; ``emit`` is set when the chain is composed."""
 
+    #: The form of the batches that ``process`` and ``process_second`` take. Batches of the other form are converted
+    #: where they enter the operator.
+    accepts: Form = Form.ROWS
+    #: Whether it takes batches with row kinds. The input of all others consists of inserts.
+    takes_kinds = False
     #: The input whose records of an epoch are all processed before any of the other; None: in the order of the inputs.
     leading_input: int | None = None
 
@@ -136,7 +140,7 @@ class Operator:
         """An epoch begins: state is at the last checkpoint's version, processing time has been set."""
 
     def process(self, batch: Any) -> None:
-        """Take a batch of the first input."""
+        """Take a batch of the first input, in the form that the operator accepts."""
         raise NotImplementedError
 
     def process_second(self, batch: Any) -> None:
@@ -181,6 +185,43 @@ class Operator:
         self.ledger.enter(values, timestamps, self.watermark, kept=tag_id is not None)
         if tag_id is not None and (emit := self.side_emits.get(tag_id)):
             emit(RowBatch(values, timestamps))
+
+    # --- the forms of batches ----------------------------------------------------------------------------------------
+
+    def column_type(self, input_index: int) -> TypeInformation:
+        """Return the type that rows of an input are put into columns by, for operators that accept columns."""
+        raise NotImplementedError
+
+    def fitting(self, input_index: int) -> Callable[[Batch], Batch]:
+        """Return a function that brings a batch to the form that the operator accepts. Called once, for a chain."""
+        accepts, takes_kinds = self.accepts, self.takes_kinds
+        record_type = self.column_type(input_index) if accepts is Form.COLUMNS else None
+
+        def fit(batch: Batch) -> Batch:
+            if accepts is Form.ROWS:
+                if batch.__class__ is not RowBatch:
+                    batch = batch.to_rows()
+            elif record_type is not None and batch.__class__ is not ColumnBatch:
+                batch = self._to_columns(batch, record_type)
+            if batch.kinds is not None and not takes_kinds:
+                raise self._unexpected_kinds()
+            return batch
+
+        return fit
+
+    def _to_columns(self, batch: Batch, record_type: TypeInformation) -> ColumnBatch:
+        try:
+            return batch.to_columns(record_type)
+        except TypeMismatchError as error:
+            raise self.failure("putting its input into columns") from error
+
+    def _unexpected_kinds(self) -> RecordFailure:
+        failure = self.failure("taking a batch")
+        failure.__cause__ = ProgramError(
+            f"Operator {self.context.operator.label} was given a changelog, found row kinds in its input. It takes"
+            " inserts only: turn the changelog into a stream of rows first."
+        )
+        return failure
 
     # --- failure -----------------------------------------------------------------------------------------------------
 

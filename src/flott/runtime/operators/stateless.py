@@ -12,10 +12,10 @@ from typing import Any
 
 from flott.datastream.functions._basic import Function
 from flott.datastream.functions._callables import as_filter, as_flat_map, as_map
-from flott.runtime.operators.batch import RowBatch
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS, RowBatch
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS, OperatorContext
+from flott.runtime.operators.operator import OperatorContext
 
 
 class _ElementOperator(FunctionOperator):

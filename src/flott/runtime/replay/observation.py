@@ -84,7 +84,8 @@ class Passage:
 
     def note(self, subtask: int, port: str, batch: Batch, keep: bool) -> None:
         """A batch passes."""
-        payload = stable_bytes(batch.values, batch.timestamps)
+        rows = batch.to_rows()
+        payload = stable_bytes(rows.values, rows.timestamps)
         self.count += len(batch)
         self._hash.update(f"{subtask}:{port}:{len(payload)}:".encode())
         self._hash.update(payload)
@@ -152,15 +153,16 @@ class Observer:
         subtask, port = operator.context.subtask, str(index)
         watched = operator.context.operator.id in self._watch.operators
 
-        def taken(batch: RowBatch) -> None:
+        def taken(batch: Batch) -> None:
             keyed = self._watch.wants_key(operator, index)
             if keyed is None:
                 traffic.received.note(subtask, port, batch, watched and not kept.by_key)
                 with_failure = self._guarded(lambda: take(batch))
                 self._approach(operator, ANY_KEY, with_failure) if watched else with_failure()
                 return
-            timestamps = batch.timestamps
-            for at, value in enumerate(batch.values):  # one by one: what comes out is then known to be this record's
+            rows = batch.to_rows()
+            timestamps = rows.timestamps
+            for at, value in enumerate(rows.values):  # one by one: what comes out is then known to be this record's
                 single = RowBatch([value], None if timestamps is None else [timestamps[at]])
                 key = keyed.select(value)
                 kept.in_record, kept.at_key = True, bool(key == self._watch.key)

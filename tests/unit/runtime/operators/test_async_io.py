@@ -35,8 +35,8 @@ from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.state import ValueStateDescriptor
 from flott.errors import JobCancelledError, JobFailedError
 from flott.runtime.operators import async_io
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS
 from flott.runtime.operators.event_loop import EventLoopThread
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS
 from flott.testing import sinks
 from flott.testing.harness import Cancel, Crash, collect, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink

@@ -18,7 +18,7 @@ from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream import DataStream, OutputTag, ProcessFunction, ProcessJoinFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
 from flott.errors import ProgramError
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS
 from flott.testing import (
     Abort,
     Crash,

@@ -20,8 +20,8 @@ from flott.datastream.window._windows import TimeWindow
 from flott.errors import ProgramError
 from flott.graph.specs import WindowSpec
 from flott.runtime.managed_state.kinds.panes import PaneTable
-from flott.runtime.operators.batch import RowBatch
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext, position_of
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS, RowBatch
+from flott.runtime.operators.operator import EventTime, OperatorContext, position_of
 from flott.runtime.operators.window.contents import Aggregating, Reducing, make_fold
 from flott.runtime.operators.window.holdings import ELEMENT_PANES, FOLDED_PANES
 from flott.runtime.operators.window.namespaces import namespace_of

@@ -24,10 +24,10 @@ from flott.datastream.window._triggers import TriggerResult
 from flott.errors import ProgramError
 from flott.graph.specs import WindowSpec
 from flott.runtime.managed_state.kinds.timers import TimerTable
-from flott.runtime.operators.batch import RowBatch
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS, RowBatch
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.keys import KeyedInput
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext
+from flott.runtime.operators.operator import EventTime, OperatorContext
 from flott.runtime.operators.process import EVENT_TIMERS, PROCESSING_TIMERS, emit_tagged
 from flott.runtime.operators.window.contents import (
     ElementContents,

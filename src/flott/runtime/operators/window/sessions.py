@@ -16,8 +16,8 @@ from flott.datastream.window._assigners import (
 )
 from flott.datastream.window._windows import TimeWindow
 from flott.graph.specs import WindowSpec
-from flott.runtime.operators.batch import RowBatch
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS, EventTime, OperatorContext
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS, RowBatch
+from flott.runtime.operators.operator import EventTime, OperatorContext
 from flott.runtime.operators.process import EVENT_TIMERS
 from flott.runtime.operators.window.aligned import fires_once_at_its_end
 from flott.runtime.operators.window.contents import make_fold

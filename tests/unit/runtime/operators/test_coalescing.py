@@ -7,9 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flott.runtime.epoch.coalescing import Coalescer
-from flott.runtime.operators.batch import RowBatch
-from flott.runtime.operators.operator import MAX_BATCH_RECORDS
+from flott.runtime.operators.batch import MAX_BATCH_RECORDS, Coalescer, RowBatch
 
 
 @given(st.lists(st.tuples(st.integers(1, 900), st.booleans()), max_size=20))
