@@ -1,7 +1,9 @@
-"""The command line, ``flott``. The entry point; its commands are listed in ``commands`` and loaded when they are used.
+"""The command line ``flott``: its entry point.
 
-Runs in the user's terminal and talks to a JobManager by REST. Only ``run`` with an application target and ``cluster
-start`` start one.
+``command_list`` lists the commands, which are imported when they are used.
+
+It runs in the user's terminal and communicates with a JobManager by REST. Only ``run`` with an application target and
+``cluster start`` start a JobManager.
 """
 
 from __future__ import annotations
@@ -17,15 +19,15 @@ def main() -> None:
         from flott.cli.root import flott
 
         flott.main(prog_name="flott")
-    except KeyboardInterrupt:  # before there is anybody to answer it
+    except KeyboardInterrupt:  # before a command handles it
         sys.exit(130)
 
 
 def _prepare_streams() -> None:
-    """Have something to write to, and be able to write everything: a name may not fit a terminal's encoding."""
+    """Open missing output streams, and replace characters that a terminal's encoding cannot represent."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by who started this process
+        if stream is None:  # the parent process closed it
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         else:
             stream.reconfigure(errors="replace")

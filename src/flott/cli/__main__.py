@@ -1,4 +1,4 @@
-"""``python -m flott.cli``: the command line where the script ``flott`` is not on the path."""
+"""Run the command line by ``python -m flott.cli``, if the script ``flott`` is not on the path."""
 
 from flott.cli import main
 

@@ -1,4 +1,4 @@
-"""Commands and groups of commands: click's, with the global options and a help that shows them apart."""
+"""Commands and groups of click with the global options, and a help text that lists these separately."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flott.cli.options import GlobalOption, global_options
 
 
 class FlottCommand(click.Command):
-    """A command that takes the global options, too. What it returns is its exit code; None: 0."""
+    """A command with the global options. Its return value is the exit code; None means 0."""
 
     def __init__(self, *arguments: Any, **attributes: Any):
         super().__init__(*arguments, **attributes)
@@ -40,7 +40,7 @@ class FlottCommand(click.Command):
 
 
 class FlottGroup(FlottCommand, click.Group):
-    """A group of commands, all of them in its own module."""
+    """A group of commands, all of them in the module of the group."""
 
     command_class = FlottCommand
     group_class = type
@@ -77,7 +77,7 @@ class RootGroup(FlottGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list for ``--help``, from the table alone: importing all commands would take a second."""
+        """Write the list for ``--help`` from the table. Importing all commands would take a second."""
         for title in dict.fromkeys(entry.section for entry in COMMANDS.values()):
             rows = [(name, entry.help) for name, entry in COMMANDS.items() if entry.section == title]
             with formatter.section(title):
@@ -85,18 +85,18 @@ class RootGroup(FlottGroup):
 
 
 def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], FlottCommand]:
-    """Make a function a command: its docstring is the help, its name in ``COMMANDS`` the place."""
+    """Make a function a command. Its docstring is the help text, and ``COMMANDS`` must list it."""
     return click.command(name, cls=FlottCommand, **attributes)
 
 
 def group(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], FlottGroup]:
-    """Make a function a group; ``@that_group.command("name")`` adds commands to it."""
+    """Make a function a group. ``@that_group.command("name")`` adds commands to it."""
     return click.group(name, cls=FlottGroup, **attributes)
 
 
 @contextmanager
 def _mistakes_as_json(ctx: click.Context, args: Sequence[str]) -> Iterator[None]:
-    """What is wrong with a command line is told as JSON if it asks for that, also behind the mistake."""
+    """Report usage errors as JSON if the command line contains ``--json``, also after the error."""
     before = tuple(args)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The list of commands: where each is, and its line in ``flott --help``. Data; a module is imported when it is used."""
+"""The list of commands: the module and the help line of each. Data; a module is imported when its command is used."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _JOBS = "Jobs"
 _SNAPSHOTS = "Snapshots and state"
 _CLUSTER = "Clusters and configuration"
 
-#: In the order ``flott --help`` shows them.
+#: The order is that of ``flott --help``.
 COMMANDS: dict[str, Listed] = {
-    "run": Listed("run:run", "Run a program, on a session or by itself.", _JOBS),
+    "run": Listed("run:run", "Run a program on a session or as an application.", _JOBS),
     "list": Listed("list_jobs:list_jobs", "List jobs.", _JOBS),
     "info": Listed("info:info", "Show the graph of a program or a job.", _JOBS),
-    "status": Listed("status:status", "Show a job once.", _JOBS),
-    "top": Listed("status:top", "Watch a job, or all of them.", _JOBS),
-    "logs": Listed("logs:logs", "Show what a job, the JobManager or a task manager said.", _JOBS),
+    "status": Listed("status:status", "Show the status of a job.", _JOBS),
+    "top": Listed("status:top", "Watch a job, or all jobs.", _JOBS),
+    "logs": Listed("logs:logs", "Show the log of a job, the JobManager or a task manager.", _JOBS),
     "cancel": Listed("cancel_stop_rescale:cancel", "Cancel a job.", _JOBS),
     "stop": Listed("cancel_stop_rescale:stop", "End a job with a savepoint.", _JOBS),
-    "rescale": Listed("cancel_stop_rescale:rescale", "Change the parallelism of a job that runs.", _JOBS),
-    "explain-watermark": Listed("status:explain_watermark", "Show who holds event time back.", _JOBS),
+    "rescale": Listed("cancel_stop_rescale:rescale", "Change the parallelism of a running job.", _JOBS),
+    "explain-watermark": Listed("status:explain_watermark", "Show what holds event time back.", _JOBS),
     "savepoint": Listed("savepoint:savepoint", "Take, dispose of and export savepoints.", _SNAPSHOTS),
     "checkpoint": Listed("checkpoints:checkpoint", "Complete an epoch now.", _SNAPSHOTS),
     "checkpoints": Listed("checkpoints:checkpoints", "Show the last checkpoints of a job.", _SNAPSHOTS),
-    "state": Listed("state:state", "Look at state: list, get, scan, diff.", _SNAPSHOTS),
-    "replay": Listed("replay:replay", "Run a retained epoch again, to look at it.", _SNAPSHOTS),
-    "cluster": Listed("cluster:cluster", "Start, stop and look at session clusters.", _CLUSTER),
-    "config": Listed("config:config", "Every option: value, default, source and meaning.", _CLUSTER),
-    "doctor": Listed("doctor:doctor", "Check this machine: what is wrong, and the fix.", _CLUSTER),
+    "state": Listed("state:state", "Inspect state: list, get, scan, diff.", _SNAPSHOTS),
+    "replay": Listed("replay:replay", "Run a retained epoch again to inspect it.", _SNAPSHOTS),
+    "cluster": Listed("cluster:cluster", "Start, stop and inspect session clusters.", _CLUSTER),
+    "config": Listed("config:config", "Show options: value, default, source and meaning.", _CLUSTER),
+    "doctor": Listed("doctor:doctor", "Check this machine and suggest fixes.", _CLUSTER),
     "completion": Listed("completion:completion", "Print the completion script of a shell.", _CLUSTER),
 }

@@ -1,4 +1,4 @@
-"""What ``flott doctor`` looks at. Each check is a function that finds something and says what to do about it."""
+"""The checks of ``flott doctor``. Each check is a function that returns findings with suggested fixes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _CLOCK_SKEW_MS = 2000
 
 
 class Verdict(Enum):
-    """How a finding is meant."""
+    """The severity of a finding."""
 
     OK = "ok"
-    WARN = "warn"  #: it works, and may not do so later
-    WRONG = "wrong"  #: something will not work
+    WARN = "warn"  #: works, but may stop working
+    WRONG = "wrong"  #: does not work
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _wrong(check: str, found: str, fix: str) -> Diagnosis:
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Diagnosis:
-    """The interpreter."""
+    """Check the interpreter."""
     found = f"{'.'.join(map(str, version[:3]))} ({sys.executable})"
     if version < (3, 11):
         return _wrong("python", found, "Use Python 3.11 or later.")
@@ -75,7 +75,7 @@ def python(version: tuple[int, ...] = sys.version_info[:3]) -> Diagnosis:
 
 @dataclass(frozen=True)
 class Extra:
-    """Packages that come with ``pip install 'flott[name]'``."""
+    """The packages of ``pip install 'flott[name]'``."""
 
     name: str
     packages: tuple[str, ...]
@@ -93,7 +93,7 @@ _EXTRAS = (
 
 
 def installed_version(package: str) -> str | None:
-    """The version of a package that is installed here; None if it is not."""
+    """Return the version of an installed package, or None."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -103,7 +103,7 @@ def installed_version(package: str) -> str | None:
 def packages(
     configuration: Configuration, version_of: Callable[[str], str | None] = installed_version
 ) -> Iterator[Diagnosis]:
-    """The packages Flott needs, and those it can use."""
+    """Check required and optional packages."""
     found = {name: version_of(name) for name in _CORE}
     if missing := [name for name, version in found.items() if version is None]:
         yield _wrong("packages", f"{', '.join(missing)} missing", f"pip install {' '.join(missing)}")
@@ -139,7 +139,7 @@ def _needed(extra: str, configuration: Configuration) -> bool:
 
 
 def java(environment: dict[str, str] | None = None) -> Diagnosis:
-    """The Java that Spark would start."""
+    """Check the Java that Spark would start."""
     variables = dict(os.environ) if environment is None else environment
     home = variables.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java", path=variables.get("PATH")) or ""
@@ -171,12 +171,12 @@ assert list(env.from_collection([1, 2, 3]).map(lambda x: x + 1).execute_and_coll
 
 
 def spark(clock: Clock, program: str = _TINY_PROGRAM) -> Diagnosis:
-    """A tiny job on Spark, in a process of its own."""
+    """Run a small job on Spark in a separate process."""
     began = clock.monotonic()
     try:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180)
     except subprocess.TimeoutExpired:
-        return _wrong("spark", "a tiny job did not end within 180 s", "Look for a Spark that hangs: is the disk full?")
+        return _wrong("spark", "a small job did not end within 180 s", "Look for a Spark that hangs: is the disk full?")
     if done.returncode:
         last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
         return _wrong("spark", f"a tiny job failed:\n{last}", "See above; the line about Java says which one is used.")
@@ -187,7 +187,7 @@ def spark(clock: Clock, program: str = _TINY_PROGRAM) -> Diagnosis:
 
 
 def folders(configuration: Configuration, clock: Clock) -> Iterator[Diagnosis]:
-    """Where a cluster and its jobs write."""
+    """Check the folders that a cluster and its jobs write to."""
     places = {"cluster folder": str(folder_of(configuration))}
     if checkpoints := options.read(configuration, options.CHECKPOINT_DIR):
         places["checkpoints"] = checkpoints
@@ -201,7 +201,7 @@ def folders(configuration: Configuration, clock: Clock) -> Iterator[Diagnosis]:
 
 
 def folder(check: str, path: Path, clock: Clock) -> Diagnosis:
-    """Whether a folder can be written, how much space it has, how fast it is, and whether its clock is ours."""
+    """Check whether a folder is writable, its free space, the time of a durable write, and its clock."""
     there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     try:
         with tempfile.TemporaryDirectory(prefix=".flott-doctor-", dir=there) as scratch:
@@ -223,7 +223,7 @@ def folder(check: str, path: Path, clock: Clock) -> Diagnosis:
 
 
 def _write_durably(path: Path, clock: Clock, times: int = 9) -> tuple[float, float]:
-    """The median time of a small durable write, and how far the folder's clock is ahead of ours; in ms."""
+    """Return the median time of a small durable write, and the difference of the folder's clock, in ms."""
     took = []
     for _ in range(times):
         began = clock.monotonic()
@@ -236,7 +236,7 @@ def _write_durably(path: Path, clock: Clock, times: int = 9) -> tuple[float, flo
 
 
 def memory(meminfo: Path = Path("/proc/meminfo"), limit: Path = Path("/sys/fs/cgroup/memory.max")) -> Diagnosis:
-    """What is left for Spark and its workers."""
+    """Check the memory available for Spark and its workers."""
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         available = int(lines["MemAvailable"].split()[0]) * 1024
@@ -255,7 +255,7 @@ def memory(meminfo: Path = Path("/proc/meminfo"), limit: Path = Path("/sys/fs/cg
 
 
 def limits(files: tuple[int, int] | None = None) -> Diagnosis:
-    """How many files a process may open."""
+    """Check how many files a process may open."""
     soft, hard = files or resource.getrlimit(resource.RLIMIT_NOFILE)
     found = f"{soft} open files (at most {'unlimited' if hard == resource.RLIM_INFINITY else hard})"
     if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
@@ -264,13 +264,13 @@ def limits(files: tuple[int, int] | None = None) -> Diagnosis:
 
 
 def machine_clock(clock: Clock) -> Diagnosis:
-    """Whether the clock can be right, and is kept right, where the system tells."""
+    """Check whether the clock is plausible, and synchronized if the system reports that."""
     now_ms = clock.now_ms()
     if now_ms < 1_750_000_000_000:
         return _wrong("clock", f"{now_ms // 1000} s since 1970", "Set the clock: watermarks and timers depend on it.")
     command = shutil.which("timedatectl")
     if command is None:
-        return _ok("clock", "plausible; nobody knows whether it is synchronized")
+        return _ok("clock", "plausible; this system does not report whether it is synchronized")
     asked = subprocess.run([command, "show", "-p", "NTPSynchronized", "--value"], capture_output=True, text=True)
     if asked.returncode == 0 and asked.stdout.strip() == "no":
         return _warn("clock", "not synchronized", "timedatectl set-ntp true")
@@ -278,7 +278,7 @@ def machine_clock(clock: Clock) -> Diagnosis:
 
 
 def port(configuration: Configuration) -> Diagnosis:
-    """Whether a JobManager could listen, or does."""
+    """Check whether a JobManager can listen on the port, or already does."""
     number = options.read(configuration, cluster_options.REST_PORT)
     address = options.read(configuration, cluster_options.REST_BIND_ADDRESS)
     check = f"port {number}"
@@ -299,7 +299,7 @@ def port(configuration: Configuration) -> Diagnosis:
 
 
 def configuration_file(path: Path | None) -> Iterator[Diagnosis]:
-    """The file, entry by entry."""
+    """Check each entry of the configuration file."""
     check = "configuration"
     if path is None:
         yield _ok(check, "no flott.yaml: every option has its default, or comes from the environment")
@@ -320,7 +320,7 @@ def configuration_file(path: Path | None) -> Iterator[Diagnosis]:
 
 
 def session(ask: Callable[[], str], named: bool) -> Diagnosis:
-    """Whether a JobManager answers, and where; ``named``: one is configured, or was started here."""
+    """Check whether a JobManager answers. ``named``: one is configured, or was started on this machine."""
     try:
         url = ask()
     except FlottError as error:
@@ -332,6 +332,6 @@ def session(ask: Callable[[], str], named: bool) -> Diagnosis:
 
 
 def worst(found: Sequence[Diagnosis]) -> Verdict:
-    """The verdict on all of it."""
+    """Return the most severe verdict."""
     verdicts = {diagnosis.verdict for diagnosis in found}
     return next((verdict for verdict in (Verdict.WRONG, Verdict.WARN) if verdict in verdicts), Verdict.OK)

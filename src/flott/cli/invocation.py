@@ -1,4 +1,4 @@
-"""One use of the command line: what the global options said, and what is made from them when it is needed."""
+"""One use of the command line: the global options, and the objects created from them on demand."""
 
 from __future__ import annotations
 
@@ -19,29 +19,32 @@ _ADDRESS = ("rest.address", "rest.port")
 
 
 class Invocation:
-    """What every command is given: ``@pass_invocation``."""
+    """The first argument of every command: ``@pass_invocation``."""
 
     def __init__(self) -> None:
         self.terminal = Terminal()
-        #: Options of Flott given on the command line, by key: ``-D``, ``--cluster``, ``--jobmanager``.
+        #: Options of Flott on the command line, by key: ``-D``, ``--cluster``, ``--jobmanager``.
         self.properties: dict[str, str] = {}
         self.config_file: str | None = None
 
     @cached_property
     def settings(self) -> Settings:
-        """The configuration with where each value came from: file < environment < command line."""
+        """Return the configuration with the origin of each value: file < environment < command line."""
         from flott.common import _settings
 
         return _settings.load(self.properties, file=self.config_file)
 
     @property
     def configuration(self) -> Configuration:
-        """The configuration."""
+        """Return the configuration."""
         return self.settings.configuration
 
     @property
     def client_configuration(self) -> Configuration:
-        """The configuration of a client. A cluster that was named is found by its name, not where another one is."""
+        """Return the configuration of a client.
+
+        A cluster given by its id is found by the id, not by a configured address.
+        """
         from flott.common.configuration import Configuration
 
         made = Configuration(self.configuration)
@@ -53,13 +56,13 @@ class Invocation:
 
     @cached_property
     def client(self) -> RestClient:
-        """The JobManager's REST API."""
+        """Return the client of the JobManager's REST API."""
         from flott.client.rest_client import RestClient
 
         return RestClient(self.client_configuration)
 
     def is_answered(self) -> bool:
-        """Whether a JobManager answers where it should be, be it with a refusal."""
+        """Return whether a JobManager answers at the address, even with a refusal."""
         from flott.errors import ClusterError, UnreachableError
 
         try:
@@ -71,5 +74,5 @@ class Invocation:
         return True
 
 
-#: Hands the invocation to a command as its first argument.
+#: Passes the invocation to a command as its first argument.
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

@@ -1,4 +1,4 @@
-"""How a command is told which job: by id, by the beginning of one, or by name; completed from the cluster."""
+"""Job arguments of commands: an id, a prefix of an id, or a name, with completion from the cluster."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 else:
     _TextType = click.ParamType  # click before 8.4 has no type parameter
 
-#: A JobManager that takes longer is not asked for completions.
+#: The maximum time for completions; a slower JobManager is ignored.
 _AT_ONCE_MS = 1000
 
 
 class JobType(_TextType):
-    """A job of the cluster, as an argument: ``@click.argument("job", type=JOB)``. Resolve it with ``job_id``.
+    """A job of the cluster as an argument: ``@click.argument("job", type=JOB)``. Resolve it with ``job_id``.
 
-    ``running``: jobs that have ended are not meant; ``words``: what may stand there instead; ``files``: or a path.
+    ``running``: excludes jobs that have ended. ``words``: other accepted values. ``files``: a path is also accepted.
     """
 
     name = "job"
@@ -50,7 +50,7 @@ JOB_OR_PATH = JobType(files=True)
 
 
 def _jobs_at_once(invocation: Invocation) -> Sequence[Mapping[str, Any]]:
-    """The jobs, or none: somebody waits with a finger on a key, and a shell that completes has nobody to tell."""
+    """Return the jobs, or none if the JobManager does not answer at once, because a shell waits for the completion."""
     from flott.client.rest_client import RestClient
 
     try:
@@ -65,7 +65,7 @@ def _jobs_at_once(invocation: Invocation) -> Sequence[Mapping[str, Any]]:
 
 
 def overview(invocation: Invocation) -> Sequence[Mapping[str, Any]]:
-    """All jobs the JobManager knows, as its REST API shows them."""
+    """Return all jobs of the JobManager as its REST API shows them."""
     return _jobs(invocation.client)
 
 
@@ -75,14 +75,14 @@ def _jobs(client: Asks) -> Sequence[Mapping[str, Any]]:
 
 
 def job_id(invocation: Invocation, text: str) -> str:
-    """The id of the job somebody means; raises ``JobNotFoundError`` if there is none, or more than one."""
+    """Return the id of a job. Raise ``JobNotFoundError`` if no job or several jobs match."""
     if len(text) == 32 and set(text.lower()) <= set("0123456789abcdef"):
         return text.lower()
     return choose_job(overview(invocation), text)
 
 
 def choose_job(jobs: Sequence[Mapping[str, Any]], text: str) -> str:
-    """The one job whose id begins with the text, or that has it as its name; of several, the one that has not ended."""
+    """Return the job with this name or id prefix. If several match, return the one that has not ended."""
     found = [job for job in jobs if job["jid"].startswith(text.lower()) or job["name"] == text]
     running = [job for job in found if job["state"] not in ENDED]
     chosen = running if len(found) > 1 and running else found

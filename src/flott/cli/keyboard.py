@@ -1,4 +1,4 @@
-"""Single keys from a terminal, while something is drawn on it."""
+"""Reads single keys from a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flott.runtime.clock import SystemClock
 
 
 class Keyboard:
-    """Keys as they are pressed, without Enter and without an echo; None: there is nobody to press any."""
+    """Reads keys without Enter and without echo. ``descriptor`` is None if there is no terminal."""
 
     def __init__(self, descriptor: int | None):
         self._descriptor = descriptor
@@ -20,7 +20,7 @@ class Keyboard:
 
     @staticmethod
     def of_terminal() -> Keyboard:
-        """That of this process, if it has one."""
+        """Return the keyboard of this process, if it has one."""
         return Keyboard(sys.stdin.fileno() if sys.stdin.isatty() else None)
 
     def __enter__(self) -> Self:
@@ -39,7 +39,7 @@ class Keyboard:
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> str | None:
-        """The key that is pressed within so many seconds."""
+        """Return the key that is pressed within this time, or None."""
         if self._descriptor is None:
             SystemClock().wait(threading.Event(), int(seconds * 1000))
             return None
@@ -47,4 +47,4 @@ class Keyboard:
         if not ready:
             return None
         pressed = os.read(self._descriptor, 16)
-        return pressed.decode(errors="replace")[:1] if pressed else "q"  # the terminal is gone
+        return pressed.decode(errors="replace")[:1] if pressed else "q"  # the terminal was closed

@@ -1,4 +1,4 @@
-"""A cluster that was started on this machine, by its folder."""
+"""A cluster of this machine, found by its folder."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from flott.runtime.jobmanager.folders import folder_of
 
 @dataclass(frozen=True)
 class LocalCluster:
-    """What its folder says of it."""
+    """A cluster and what its folder contains."""
 
     folder: Path
-    announcement: Announcement | None  #: None: nobody is there, or it has ended in good order
+    announcement: Announcement | None  #: None: it is not running, or it ended regularly
 
     @staticmethod
     def of(configuration: Configuration) -> LocalCluster:
-        """The one a configuration means."""
+        """Return the cluster of a configuration."""
         return LocalCluster.at(folder_of(configuration))
 
     @staticmethod
     def at(folder: Path) -> LocalCluster:
-        """The one with this folder."""
+        """Return the cluster with this folder."""
         return LocalCluster(folder, announcement_in(folder))
 
     @property
     def running(self) -> Announcement | None:
-        """How its JobManager is reached, if its process is there."""
+        """Return the address of the JobManager if its process is running."""
         here = self.announcement
         return here if here is not None and process.is_same(here.pid, here.started) else None

@@ -1,4 +1,4 @@
-"""The options that every command takes, before and after its name. Each writes into the ``Invocation``."""
+"""The options of every command, before and after its name. Each writes into the ``Invocation``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GlobalOption(click.Option):
 
 
 def global_options(taken: set[str]) -> Iterator[GlobalOption]:
-    """All of them, without the spellings a command uses for something else."""
+    """Return all global options, without the spellings that a command uses for another option."""
     for declarations, apply, attributes in _TABLE:
         free = [name for name in declarations if name not in taken]
         yield GlobalOption(free, apply, **attributes)
@@ -33,7 +33,7 @@ def _set_cluster(invocation: Invocation, cluster: str) -> None:
 
 
 def set_jobmanager(invocation: Invocation, address: str) -> None:
-    """Take HOST:PORT, or a URL, for where the JobManager is."""
+    """Set the address of the JobManager to HOST:PORT or a URL."""
     scheme, found, rest = address.rpartition("://")
     host, _, path = rest.partition("/")
     name, colon, port = host.rpartition(":")
@@ -70,9 +70,9 @@ def _set_color(invocation: Invocation, value: Any) -> None:
 
 _TABLE: tuple[tuple[list[str], Callable[[Invocation, Any], None], dict[str, Any]], ...] = (
     (["--cluster"], _set_cluster, {
-        "metavar": "ID", "help": "The cluster to talk to, by the id it was started with (default: default)."}),
+        "metavar": "ID", "help": "The cluster to connect to, by its id (default: default)."}),
     (["-m", "--jobmanager"], set_jobmanager, {
-        "metavar": "HOST:PORT", "help": "The JobManager to talk to, as HOST:PORT or URL."}),
+        "metavar": "HOST:PORT", "help": "The JobManager to connect to, as HOST:PORT or URL."}),
     (["-D", "--property", "properties"], _set_properties, {
         "metavar": "KEY=VALUE", "multiple": True, "help": "Set an option; see flott config."}),
     (["--config", "config_file"], _set_config_file, {

@@ -1,4 +1,4 @@
-"""Processes of this machine: whether one lives, since when, its memory, how to end it, and its last words."""
+"""Processes of this machine: existence, start time, memory, termination, and the end of their output."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-#: The signals that end a process, and how long each is given.
+#: The signals that end a process, and the time after each.
 PATIENCE_SECONDS = {signal.SIGTERM: 15.0, signal.SIGKILL: 5.0}
-#: The clock of the kernel ticks so often, and the time of boot is known to a second.
+#: The resolution of the kernel's clock; the boot time is known to a second.
 _INACCURACY_MS = 2000
-#: So much is shown of what a process wrote that has failed.
+#: The number of output lines that are shown of a failed process.
 _LAST_LINES = 25
 
 
 def started_ms(pid: int) -> int | None:
-    """When the process was started, in epoch milliseconds; None if there is none (a zombie is none)."""
+    """Return the start time of a process in epoch milliseconds, or None if it does not exist or is a zombie."""
     if Path("/proc/stat").exists():
         return _started_by_proc(pid)
     return _started_by_ps(pid)
 
 
 def is_same(pid: int, announced_ms: int) -> bool:
-    """Whether the process lives and is the one that said something at that time, not a later one with its number."""
+    """Return whether the process exists and was started before that time: a later one may have its id."""
     began = started_ms(pid)
     return began is not None and began <= announced_ms + _INACCURACY_MS
 
 
 def memory_bytes(pid: int) -> int | None:
-    """The resident memory of a process, where the system tells."""
+    """Return the resident memory of a process, if the system reports it."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -40,7 +40,7 @@ def memory_bytes(pid: int) -> int | None:
 
 
 def end(pid: int, announced_ms: int, await_end: Callable[[float], bool]) -> str:
-    """Ask a process to end, then make it; which signal it took. ``await_end``: whether it is gone within seconds."""
+    """Ask a process to end, then kill it. Return the signal that ended it. ``await_end`` waits for its end."""
     for number, patience in PATIENCE_SECONDS.items():
         if not is_same(pid, announced_ms):
             break
@@ -54,7 +54,7 @@ def end(pid: int, announced_ms: int, await_end: Callable[[float], bool]) -> str:
 
 
 def last_words(folder: Path, *names: str) -> str:
-    """The end of what a process wrote, for people: of the first of these files in which there is something."""
+    """Return the end of the first of these files that is not empty."""
     for file in (folder / name for name in names):
         try:
             lines = file.read_text(errors="replace").rstrip().splitlines()

@@ -1,4 +1,4 @@
-"""``flott`` itself: the root of all commands, and where whatever goes wrong becomes a message and an exit code."""
+"""The command ``flott``, which converts every exception to a message and an exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flott.cli.invocation import Invocation
 from flott.client.exit_codes import ExitCode, exit_code_of
 from flott.errors import FlottError
 
-#: Set: show where in Flott an error was raised.
+#: If set, the traceback of an error is printed.
 DEBUG_VARIABLE = "FLOTT_DEBUG"
 
 
@@ -27,18 +27,18 @@ class CommandLine(RootGroup):
     def main(self, args: Sequence[str] | None = None, *arguments: Any, **extra: Any) -> Any:
         """Run a command line and end the process with its exit code."""
         invocation = extra.setdefault("obj", Invocation())
-        extra["standalone_mode"] = False  # what goes wrong is answered here, not by click
+        extra["standalone_mode"] = False  # errors are handled here, not by click
         run = super().main
         sys.exit(_exit_code(invocation, lambda: run(args, *arguments, **extra)))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Click would answer a closed pipe itself, with the code for any failure."""
+        """Run the command. Click would handle a closed pipe itself, with the exit code of any failure."""
         try:
             outcome = super().invoke(ctx)
             sys.stdout.flush()
             return outcome
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter would complain when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # prevents an error message of the interpreter when it ends
             return ExitCode.PIPE_CLOSED
 
 
@@ -64,14 +64,14 @@ def _exit_code(invocation: Invocation, run: Callable[[], Any]) -> int:
 
 
 def _tell(invocation: Invocation, code: int, kind: str, message: str) -> int:
-    """Say what went wrong, if somebody still reads it."""
+    """Write an error message, unless stderr is closed."""
     with suppress(BrokenPipeError):
         invocation.terminal.error(message, kind, code)
     return code
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, FlottError | OSError):  # a full disk, a folder that is not there: nothing of ours
+    if isinstance(error, FlottError | OSError):  # for example a full disk or a missing folder: no internal error
         return str(error)
     return (
         f"{type(error).__name__}: {error}\nThis should not have happened. Set {DEBUG_VARIABLE}=1 to see where, and"
@@ -86,6 +86,6 @@ def _message(error: Exception) -> str:
 def flott() -> None:
     """Flott: Apache Flink's programming model on Apache Spark.
 
-    Start a session with `flott cluster start`, hand it programs with `flott run program.py`, see them with `flott
+    Start a session with `flott cluster start`, submit programs with `flott run program.py`, list jobs with `flott
     list`. `flott COMMAND --help` explains a command; options are also read from flott.yaml and the environment.
     """

@@ -1,7 +1,7 @@
-"""Where a command's output goes: data to stdout, everything said about it to stderr.
+"""The output of a command: results to stdout, all other messages to stderr.
 
-With ``--json`` stdout holds one JSON document (or one per line, for a command that goes on), and nothing else ever.
-Rich is imported when something is drawn, not before: most of the time a command takes would be that import.
+With ``--json``, stdout contains one JSON document (or one per line, for a continuous command) and nothing else. Rich is
+imported when something is drawn, because the import would dominate the run time of most commands.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 Color = Literal["auto", "always", "never"]
 
-#: Where nobody looks (a pipe, a file) a line is never broken.
+#: The width of a line that is not written to a terminal; such a line is never wrapped.
 _UNBROKEN = 100_000
-#: A cell of a table is at least so wide before the table is given up.
+#: The minimum width of a table cell; a table that needs less is written as blocks.
 _BROKEN = 8
 
 
 class Terminal:
-    """What a command writes to. One for each invocation."""
+    """The output of one invocation."""
 
     def __init__(self, json: bool = False, color: Color = "auto") -> None:
         self.json = json
@@ -38,21 +38,21 @@ class Terminal:
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody can be asked: both what is typed and what is said are a terminal's."""
+        """Return whether the user can be asked: both stdin and stderr are a terminal."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     @cached_property
     def console(self) -> Console:
-        """Rich's console on stdout, for what is drawn for people."""
+        """Return Rich's console on stdout, for drawings."""
         return self._console(stderr=False)
 
     @cached_property
     def notes(self) -> Console:
-        """Rich's console on stderr, for notes, questions and progress."""
+        """Return Rich's console on stderr, for notes, questions and progress."""
         return self._console(stderr=True)
 
     def show(self, document: Any, *drawing: RenderableType) -> None:
-        """The result: the document with ``--json``, else the drawing (texts, tables, …)."""
+        """Write the result: the document with ``--json``, else the drawing (texts, tables, …)."""
         if self.json:
             self.document(document)
         else:
@@ -60,7 +60,7 @@ class Terminal:
                 self.draw(part)
 
     def draw(self, drawing: RenderableType) -> None:
-        """Something for people; where nobody looks, without the blanks that fill its lines up."""
+        """Write a drawing. If stdout is not a terminal, remove the padding at the end of lines."""
         if self.console.is_terminal:
             self.console.print(drawing)
             return
@@ -70,32 +70,32 @@ class Terminal:
             _write(line.rstrip())
 
     def report(self, text: str, document: Any) -> None:
-        """The result as lines that are exactly as they are, however narrow the terminal; or the document."""
+        """Write the result as lines that are never wrapped, or as the document with ``--json``."""
         if self.json:
             self.document(document)
         else:
             self.line(text)
 
     def document(self, document: Any) -> None:
-        """The result as JSON."""
+        """Write the result as JSON."""
         _write(_json(document, indent=2))
 
     def document_line(self, document: Any) -> None:
-        """One of many results, as JSON on a line of its own: for commands that go on."""
+        """Write one of many results as JSON on a line, for continuous commands."""
         _write(_json(document))
 
     def line(self, text: str) -> None:
-        """A line of the result, exactly as it is; nothing with ``--json``."""
+        """Write a line of the result unchanged. Write nothing with ``--json``."""
         if not self.json:
             _write(text)
 
     def note(self, text: str, style: str = "") -> None:
-        """Something worth saying that is no result. Not with ``--json``: an error is then all that stderr holds."""
+        """Write a message that is not a result. Write nothing with ``--json``, when stderr contains only an error."""
         if not self.json:
             self._say(text, style)
 
     def warn(self, text: str) -> None:
-        """Something that may be wrong."""
+        """Write a warning."""
         self._say(text, "yellow")
 
     def _say(self, text: str, style: str) -> None:
@@ -104,7 +104,7 @@ class Terminal:
         self.notes.print(Text(text, style=style), soft_wrap=True)
 
     def error(self, message: str, kind: str, exit_code: int) -> None:
-        """Why the command fails: a message, or a document on stderr."""
+        """Write the error of a failed command: a message, or a document on stderr."""
         if self.json:
             document = {"error": {"kind": kind, "message": message}, "exit-code": exit_code}
             sys.stderr.write(_json(document, sys.stderr, indent=2) + "\n")
@@ -113,7 +113,7 @@ class Terminal:
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """Say what is being waited for, as long as it takes."""
+        """Show what the command waits for."""
         if self.notes.is_terminal:
             with self.notes.status(f"{what} …"):
                 yield
@@ -121,7 +121,7 @@ class Terminal:
             yield
 
     def ask(self, question: str, answers: str) -> str:
-        """One letter of ``answers``, typed by somebody. The question is asked again until it is answered."""
+        """Ask until the user types one letter of ``answers``, and return it."""
         while True:
             self.notes.print(question, end=" ", markup=False, highlight=False)
             typed = input().strip().lower()
@@ -133,7 +133,7 @@ class Terminal:
 
         class PipedConsole(Console):
             def on_broken_pipe(self) -> None:
-                raise BrokenPipeError  # Rich would end the process here, with the code for any failure
+                raise BrokenPipeError  # Rich would end the process here, with the exit code of any failure
 
         stream = sys.stderr if stderr else sys.stdout
         return PipedConsole(
@@ -143,12 +143,12 @@ class Terminal:
 
 
 def table(columns: Iterable[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> FittingTable:
-    """A table for people: a head, rows, no frame. ``right``: columns of numbers. Cells may be Rich's texts."""
+    """Return a table with a head and without a frame. ``right``: columns of numbers. Cells may be Rich's texts."""
     return FittingTable(tuple(columns), tuple(tuple(map(_cell, row)) for row in rows), frozenset(right))
 
 
 def pairs(lines: Iterable[tuple[str, object]]) -> Table:
-    """Names and what they stand for, a line each."""
+    """Return names and values, one pair per line."""
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
@@ -161,7 +161,7 @@ def pairs(lines: Iterable[tuple[str, object]]) -> Table:
 
 @dataclass(frozen=True)
 class FittingTable:
-    """A table, or, where the terminal is too narrow for that, each of its rows as a block of lines."""
+    """A table that becomes a block of lines per row if the terminal is too narrow."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
@@ -178,7 +178,7 @@ class FittingTable:
 
     @property
     def least_width(self) -> int:
-        """Where it can still be read: a cell may be broken into a few lines, not into letters."""
+        """Return the minimum width at which the table is readable: a cell may be wrapped, but not into letters."""
         widths = [max((row[index].cell_len for row in self.rows), default=0) for index in range(len(self.columns))]
         least = [max(len(name), min(width, _BROKEN)) for name, width in zip(self.columns, widths, strict=True)]
         return sum(least) + 2 * (len(least) - 1)
@@ -201,14 +201,14 @@ def _cell(value: object) -> Text:
 
 
 def _json(document: Any, stream: TextIO | None = None, indent: int | None = None) -> str:
-    """A document as it can be written there: a letter that does not fit must not become another one."""
+    """Return a document as JSON. Characters that the stream's encoding lacks are escaped."""
     encoding = (stream or sys.stdout).encoding or ""
     plain = not encoding.lower().replace("-", "").startswith("utf")
     return json.dumps(_finite(document), indent=indent, ensure_ascii=plain)
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinity."""
+    """Replace NaN and infinite numbers, which JSON does not have, by None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -222,7 +222,7 @@ def _write(text: str) -> None:
 
 
 def duration_text(milliseconds: float) -> str:
-    """A duration for people: its two largest units."""
+    """Return a duration with its two largest units."""
     seconds = int(milliseconds // 1000)
     if seconds < 60:
         return f"{milliseconds / 1000:.1f} s"
@@ -232,7 +232,7 @@ def duration_text(milliseconds: float) -> str:
 
 
 def time_text(epoch_ms: int) -> str:
-    """A moment in local time; a dash for one that never was."""
+    """Return a time in local time, or a dash if there is none."""
     if epoch_ms <= 0:
         return "-"
     return datetime.fromtimestamp(epoch_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")

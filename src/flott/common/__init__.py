@@ -79,5 +79,5 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # otherwise a type checker accepts any name of this module
     __getattr__ = names_of(__name__)

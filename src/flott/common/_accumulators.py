@@ -1,13 +1,13 @@
-"""Accumulators: what the functions of a job add up together, for the program to read. Flink's, of its Java API.
+"""Accumulators: values that all functions of a job aggregate and the program reads, as in Flink's Java API.
 
-A function registers one in ``open`` under a name that is the job's; all accumulators of a name are merged over subtasks
-and operators. What a completed epoch added counts, once; what a failed one added does not. Values only.
+A function registers an accumulator in ``open`` under a name that is unique in the job. All accumulators with the same
+name are merged over subtasks and operators. A completed epoch counts once, a failed one does not. Values only.
 
     Accumulator
     ├── IntCounter, LongCounter, DoubleCounter    sums
-    ├── Minimum, Maximum                          the least and the greatest
+    ├── Minimum, Maximum                          the smallest and the largest value
     ├── AverageAccumulator                        the mean
-    ├── Histogram                                 how often each value came
+    ├── Histogram                                 the number of occurrences of each value
     └── ListAccumulator                           all values
 """
 
@@ -22,33 +22,33 @@ R = TypeVar("R")
 
 
 class Accumulator(ABC, Generic[V, R]):
-    """Takes values of type V and has a result of type R. Extend it for another way of adding up.
+    """Aggregates values of type V to a result of type R. Extend it for another aggregation.
 
-    It travels to the driver at the end of each epoch, so it must be picklable.
+    It is sent to the driver at the end of each epoch, so it must be picklable.
     """
 
     @abstractmethod
     def add(self, value: V) -> None:
-        """Take a value into account."""
+        """Add a value."""
 
     @abstractmethod
     def get_local_value(self) -> R:
-        """The result so far: in a function, of what its subtask added in the epoch at hand."""
+        """Return the current result: in a function, that of its subtask in the current epoch."""
 
     @abstractmethod
     def reset_local(self) -> None:
-        """Begin anew. Called at the start of every epoch."""
+        """Reset to the initial value. Called at the start of every epoch."""
 
     @abstractmethod
     def merge(self, other: Self) -> None:
-        """Take into account what another accumulator of the same name has seen, later than this one."""
+        """Add the values of another, later accumulator of the same name."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.get_local_value()!r})"
 
 
 class IntCounter(Accumulator[int, int]):
-    """A sum of whole numbers.
+    """A sum of integers.
 
     >>> counter = IntCounter()
     >>> counter.add(3)
@@ -74,7 +74,7 @@ class IntCounter(Accumulator[int, int]):
 
 
 class LongCounter(IntCounter):
-    """Flink's sum of 64-bit numbers: Python's have no limit, so it is the same as an :class:`IntCounter`."""
+    """Flink's sum of 64-bit integers. Python's integers have no limit, so it equals :class:`IntCounter`."""
 
 
 class DoubleCounter(Accumulator[float, float]):
@@ -97,7 +97,7 @@ class DoubleCounter(Accumulator[float, float]):
 
 
 class Minimum(Accumulator[Any, Any]):
-    """The least of the values; None before the first. Flink's IntMinimum, LongMinimum and DoubleMinimum."""
+    """The smallest value, None before the first: Flink's IntMinimum, LongMinimum and DoubleMinimum."""
 
     def __init__(self) -> None:
         self._best: Any = None
@@ -122,7 +122,7 @@ class Minimum(Accumulator[Any, Any]):
 
 
 class Maximum(Minimum):
-    """The greatest of the values; None before the first. Flink's IntMaximum, LongMaximum and DoubleMaximum."""
+    """The largest value, None before the first: Flink's IntMaximum, LongMaximum and DoubleMaximum."""
 
     @staticmethod
     def _is_better(value: Any, best: Any) -> bool:
@@ -130,7 +130,7 @@ class Maximum(Minimum):
 
 
 class AverageAccumulator(Accumulator[float, float]):
-    """The mean of the values; 0.0 before the first."""
+    """The mean of the values, 0.0 before the first."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -152,7 +152,7 @@ class AverageAccumulator(Accumulator[float, float]):
 
 
 class Histogram(Accumulator[Any, dict[Any, int]]):
-    """How often each value came, by value.
+    """The number of occurrences of each value.
 
     >>> histogram = Histogram()
     >>> for digit in (3, 1, 3):
@@ -178,7 +178,7 @@ class Histogram(Accumulator[Any, dict[Any, int]]):
 
 
 class ListAccumulator(Accumulator[V, list[V]]):
-    """All values, by epoch and subtask. They are kept in every checkpoint: for a few only."""
+    """All values, ordered by epoch and subtask. They are part of every checkpoint, so use it for few values only."""
 
     def __init__(self) -> None:
         self._values: list[V] = []

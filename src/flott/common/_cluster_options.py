@@ -1,6 +1,6 @@
-"""The options of a JobManager and of what talks to one. Part of ``_options.ALL_OPTIONS``. Driver side.
+"""The options of a JobManager and its clients. Part of ``_options.ALL_OPTIONS``. Driver side.
 
-Names are Flink's where it has the option with the same meaning; what is Flott's own begins with ``flott.``.
+An option of Flink with the same meaning has Flink's name. Flott's own options begin with ``flott.``.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ _MEGABYTE = 1024 * 1024
 CLUSTER_DIR = (
     _key("flott.cluster.dir").string_type().no_default_value()
     .with_description(
-        "The directory of a JobManager: jobs that were handed to it, results, uploaded programs, logs, and the"
-        " checkpoints of jobs that name no directory. Unset: clusters/<cluster id> in $FLOTT_HOME, which is ~/.flott by"
+        "The directory of a JobManager: submitted jobs, results, uploaded programs, logs, and the"
+        " checkpoints of jobs without a directory. Unset: clusters/<cluster id> in $FLOTT_HOME, which is ~/.flott by"
         " default."
     )
 )  # fmt: skip
 CLUSTER_ID = (
     _key("high-availability.cluster-id").string_type().default_value("default")
-    .with_description("The name of the cluster: what `flott --cluster` finds it by, and what standbys share.")
+    .with_description("The id of the cluster, which `flott --cluster` and standbys use.")
 )  # fmt: skip
 JOBS_KEPT = (
     _key("jobstore.max-capacity").int_type().default_value(100).at_least(0)
-    .with_description("How many ended jobs a JobManager remembers.")
+    .with_description("The number of ended jobs that a JobManager keeps.")
 )  # fmt: skip
 JOBS_KEPT_FOR = (
     _key("jobstore.expiration-time").duration_type().default_value(24 * _HOUR).at_least(0)
-    .with_description("How long a JobManager remembers a job that has ended (Flink: an hour).")
+    .with_description("How long a JobManager keeps a job that has ended (Flink: an hour).")
 )  # fmt: skip
 JOB_PROCESS_RESTARTS = (
     _key("flott.cluster.job-process.restarts").int_type().default_value(10).at_least(0)
-    .with_description("How often in an hour the process of a job may die before the job counts as failed.")
+    .with_description("How often the process of a job may die within an hour before the job fails.")
 )  # fmt: skip
 CANCELLATION_TIMEOUT = (
     _key("task.cancellation.timeout").duration_type().default_value(3 * _MINUTE).at_least(0)
     .with_description(
-        "How long a job that was cancelled may take to end. Then its process is killed; 0: it may take for ever."
+        "The time that a cancelled job has to end. Then its process is killed; 0: never."
     )
 )  # fmt: skip
 
 MAX_SLOTS = (
     _key("slotmanager.number-of-slots.max").int_type().default_value(2147483647).at_least(1)
     .with_description(
-        "How many slots the executors have together at most that a JobManager asks Spark for, where the master (YARN,"
-        " Kubernetes) can provide more. With spark.dynamicAllocation.enabled Spark asks by itself."
+        "The maximum number of slots of all executors that a JobManager requests from Spark, if the master (YARN,"
+        " Kubernetes) can provide more. With spark.dynamicAllocation.enabled Spark requests them itself."
     )
 )  # fmt: skip
 JOB_OUTPUT = (
     _key("flott.cluster.job-output").enum_type(("log", "terminal")).default_value("log")
     .with_description(
-        "Where the process of a job prints to: its log only, or also where the JobManager was started, as flott run"
-        " --target sets it."
+        "Where the process of a job prints to: only its log, or also the terminal of the JobManager, which flott run"
+        " --target uses."
     )
 )  # fmt: skip
 
@@ -65,31 +65,31 @@ JOB_OUTPUT = (
 
 REST_ADDRESS = (
     _key("rest.address").string_type().default_value("localhost")
-    .with_description("Where clients find the JobManager.")
+    .with_description("The address of the JobManager for clients.")
 )  # fmt: skip
 REST_PORT = (
     _key("rest.port").int_type().default_value(8081).at_least(0)
-    .with_description("The port at which clients find the JobManager; 0: any that is free.")
+    .with_description("The port of the JobManager for clients; 0: a free one.")
 )  # fmt: skip
 REST_BIND_ADDRESS = (
     _key("rest.bind-address").string_type().default_value("localhost")
-    .with_description("The address the JobManager listens on. Others than loopback need flott.rest.token or TLS.")
+    .with_description("The address the JobManager listens on. Other addresses than loopback need a token or TLS.")
 )  # fmt: skip
 REST_MAX_CONTENT = (
     _key("rest.server.max-content-length").memory_type().default_value(100 * _MEGABYTE).at_least(1)
-    .with_description("The largest request, and so the largest upload, that is taken.")
+    .with_description("The maximum size of a request, and thus of an upload.")
 )  # fmt: skip
 REST_ASYNC_STORE_DURATION = (
     _key("rest.async.store-duration").duration_type().default_value(5 * _MINUTE).at_least(0)
-    .with_description("For how long the outcome of a savepoint or another asynchronous operation can be asked for.")
+    .with_description("How long the outcome of a savepoint or another asynchronous operation is kept.")
 )  # fmt: skip
 REST_TOKEN = (
     _key("flott.rest.token").string_type().no_default_value()
-    .with_description("What every request must carry (Authorization: Bearer …); a secret, better kept in a file.")
+    .with_description("The access token of every request (Authorization: Bearer …); a secret, better kept in a file.")
 )  # fmt: skip
 REST_TOKEN_FILE = (
     _key("flott.rest.token-file").string_type().no_default_value()
-    .with_description("The file that holds the token.")
+    .with_description("The file that contains the access token.")
 )  # fmt: skip
 REST_ALLOW_UNAUTHENTICATED = (
     _key("flott.rest.allow-unauthenticated").boolean_type().default_value(False)
@@ -97,15 +97,15 @@ REST_ALLOW_UNAUTHENTICATED = (
 )  # fmt: skip
 REST_TLS = (
     _key("security.ssl.rest.enabled").boolean_type().default_value(False)
-    .with_description("Whether REST is served, and asked, by TLS.")
+    .with_description("Whether REST uses TLS, for server and clients.")
 )  # fmt: skip
 REST_TLS_MUTUAL = (
     _key("security.ssl.rest.authentication-enabled").boolean_type().default_value(False)
-    .with_description("Whether clients must show a certificate, too, signed by flott.rest.ssl.ca.")
+    .with_description("Whether clients must present a certificate signed by flott.rest.ssl.ca.")
 )  # fmt: skip
 REST_TLS_CERTIFICATE = (
     _key("flott.rest.ssl.certificate").string_type().no_default_value()
-    .with_description("The certificate to show, with its chain: a file in PEM form.")
+    .with_description("The own certificate with its chain: a file in PEM form.")
 )  # fmt: skip
 REST_TLS_KEY = (
     _key("flott.rest.ssl.key").string_type().no_default_value()
@@ -113,13 +113,13 @@ REST_TLS_KEY = (
 )  # fmt: skip
 REST_TLS_CA = (
     _key("flott.rest.ssl.ca").string_type().no_default_value()
-    .with_description("The certificates that sign those of the other side: a file in PEM form.")
+    .with_description("The CA certificates for the certificates of the other side: a file in PEM form.")
 )  # fmt: skip
 WEB_ALLOW_ORIGIN = (
     _key("web.access-control-allow-origin").string_type().default_value("*")
     .with_description(
-        "Whose pages may read what REST answers (Access-Control-Allow-Origin). Orders are taken from foreign pages only"
-        " if they show the token."
+        "The origins whose pages may read responses (Access-Control-Allow-Origin). Orders from pages of other origins"
+        " need the access token."
     )
 )  # fmt: skip
 WEB_SUBMIT = (
@@ -132,13 +132,13 @@ WEB_CANCEL = (
 )  # fmt: skip
 WEB_REFRESH_INTERVAL = (
     _key("web.refresh-interval").duration_type().default_value(3 * _SECOND).at_least(100)
-    .with_description("How often the dashboard asks for news.")
+    .with_description("The refresh interval of the dashboard.")
 )  # fmt: skip
 WEB_DASHBOARD = (
     _key("flott.web.dashboard").string_type().no_default_value()
     .with_description(
-        "Flink's own dashboard, which Flott does not bring along, to be served at the root: the folder of its files, or"
-        " the jar that has them (flink-dist-….jar; in PyFlink it is in pyflink/lib)."
+        "Flink's own dashboard, which is not part of Flott, to be served at the root: the folder of its files, or"
+        " the jar that contains them (flink-dist-….jar; in PyFlink it is in pyflink/lib)."
     )
 )  # fmt: skip
 
@@ -146,22 +146,22 @@ WEB_DASHBOARD = (
 
 REST_CONNECTION_TIMEOUT = (
     _key("rest.connection-timeout").duration_type().default_value(15 * _SECOND).at_least(1)
-    .with_description("How long a client tries to reach the JobManager's machine.")
+    .with_description("The timeout of a client's connection to the JobManager.")
 )  # fmt: skip
 REST_ANSWER_TIMEOUT = (
     _key("flott.rest.answer-timeout").duration_type().default_value(2 * _MINUTE).at_least(1)
-    .with_description("How long a client waits for the answer to a request.")
+    .with_description("The timeout of a response to a client.")
 )  # fmt: skip
 REST_AWAIT_LEADER = (
     _key("rest.await-leader-timeout").duration_type().default_value(30 * _SECOND).at_least(0)
     .with_description(
-        "How long a client waits for a JobManager that does not answer any more, or for the next one to lead."
+        "How long a client waits for a JobManager that stopped answering, or for a new leader."
     )
 )  # fmt: skip
 ATTACHED = (
     _key("execution.attached").boolean_type().default_value(True)
     .with_description(
-        "Whether execute() waits for a job that runs on a cluster; if not, it returns once the job was handed over."
+        "Whether execute() waits for a job on a cluster; if not, it returns when the job is submitted."
     )
 )  # fmt: skip
 
@@ -171,7 +171,7 @@ HA_TYPE = (
     _key("high-availability.type").enum_type(("none", "zookeeper", "filesystem")).default_value("none")
     .with_fallback_keys("high-availability")
     .with_description(
-        "How several JobManagers agree on who of them leads, so that another takes over when it dies: not at all, by"
+        "How several JobManagers elect a leader, so that another takes over when it dies: not at all, by"
         " ZooKeeper (pip install 'flott[zookeeper]'), or by lease files in high-availability.storageDir."
     )
 )  # fmt: skip
@@ -179,21 +179,21 @@ HA_STORAGE_DIR = (
     _key("high-availability.storageDir").string_type().no_default_value()
     .with_description(
         "A directory that all JobManagers of the cluster share: submitted jobs, results, and the checkpoints of jobs"
-        " that name no directory. Each cluster has a folder in it, by its high-availability.cluster-id. Required by"
-        " high availability; a file system with atomic renames that all see at once."
+        " without a directory. Each cluster has a folder in it, named by its high-availability.cluster-id. Required by"
+        " high availability; renames must be atomic and visible on all machines immediately."
     )
 )  # fmt: skip
 HA_LEASE_TIMEOUT = (
     _key("flott.ha.lease-timeout").duration_type().default_value(15 * _SECOND).at_least(100)
     .with_description(
-        "high-availability.type filesystem: a standby takes over when the leader has not renewed its lease for so long."
-        " The leader itself gives up after two thirds of it."
+        "high-availability.type filesystem: a standby takes over if the leader has not renewed its lease for this time."
+        " The leader itself steps down after two thirds of it."
     )
 )  # fmt: skip
 HA_LEASE_RENEWAL = (
     _key("flott.ha.lease-renewal").duration_type().default_value(2 * _SECOND).at_least(10)
     .with_description(
-        "high-availability.type filesystem: how often the leader renews its lease, and standbys look at it; at most a"
+        "high-availability.type filesystem: the interval in which the leader renews its lease; at most a"
         " fifth of flott.ha.lease-timeout."
     )
 )  # fmt: skip
@@ -203,24 +203,24 @@ ZOOKEEPER_QUORUM = (
 )  # fmt: skip
 ZOOKEEPER_ROOT = (
     _key("high-availability.zookeeper.path.root").string_type().default_value("/flott")
-    .with_description("The node below which each cluster has its own, by its high-availability.cluster-id.")
+    .with_description("The parent node of all clusters; a cluster's node is its high-availability.cluster-id.")
 )  # fmt: skip
 ZOOKEEPER_SESSION_TIMEOUT = (
     _key("high-availability.zookeeper.client.session-timeout").duration_type().default_value(60 * _SECOND).at_least(100)
     .with_description(
-        "After so long without a word of the leader ZooKeeper lets another JobManager lead. ZooKeeper's own bounds"
+        "ZooKeeper elects another JobManager after this time without contact to the leader. ZooKeeper's own limits"
         " (minSessionTimeout, maxSessionTimeout) apply."
     )
 )  # fmt: skip
 ZOOKEEPER_CONNECTION_TIMEOUT = (
     _key("high-availability.zookeeper.client.connection-timeout").duration_type().default_value(15 * _SECOND)
     .at_least(100)
-    .with_description("How long a JobManager or a client tries to reach ZooKeeper before it says that it cannot.")
+    .with_description("The timeout of a connection to ZooKeeper.")
 )  # fmt: skip
 ZOOKEEPER_ACL = (
     _key("high-availability.zookeeper.client.acl").enum_type(("open", "creator")).default_value("open")
     .with_description(
-        "Who may read and change the nodes: everybody, or only whoever authenticates as their creator did"
+        "Who may read and change the nodes: every client, or only clients that authenticate as their creator"
         " (flott.ha.zookeeper.password)."
     )
 )  # fmt: skip
@@ -234,87 +234,87 @@ ZOOKEEPER_PASSWORD = (
 LOG_LEVEL = (
     _key("env.log.level").enum_type(("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")).default_value("INFO")
     .with_description(
-        "From which level on the JobManager, jobs and their functions log. In a worker it is the level of the root"
+        "The log level of the JobManager, of jobs and of their functions. In a worker it is the level of the root"
         " logger, unless the program sets another."
     )
 )  # fmt: skip
 LOG_FILES = (
     _key("env.log.max").int_type().default_value(10).at_least(1)
-    .with_description("How many files there are of a log, the one that is written to among them.")
+    .with_description("The number of files of a log, including the current one.")
 )  # fmt: skip
 LOG_FILE_SIZE = (
     _key("flott.log.max-file-size").memory_type().default_value(10 * _MEGABYTE).at_least(64 * 1024)
-    .with_description("The size at which a file of a log makes room for the next.")
+    .with_description("The size at which a log file is rotated.")
 )  # fmt: skip
 LOG_TASK_LINES = (
     _key("flott.log.task.max-lines").int_type().default_value(1000).at_least(0)
     .with_description(
-        "How many lines that a task prints and logs in an epoch are kept in the job's log; the others are counted. 0:"
+        "The maximum number of lines per task and epoch in the job's log; the others are counted. 0:"
         " none."
     )
 )  # fmt: skip
 LOG_TASK_SIZE = (
     _key("flott.log.task.max-size").memory_type().default_value(256 * 1024).at_least(0)
-    .with_description("How long these lines may be together, in characters.")
+    .with_description("The maximum size of these lines, in characters.")
 )  # fmt: skip
 METRIC_REPORTERS = (
     _key("metrics.reporters").string_type().no_default_value()
     .with_description(
-        "Who is told about metrics: prom (Prometheus), otel (OpenTelemetry), log; several separated by commas. Unset:"
-        " all that have settings of their own, metrics.reporter.<name>."
+        "The metrics reporters: prom (Prometheus), otel (OpenTelemetry), log; several separated by commas. Unset:"
+        " all with settings of their own, metrics.reporter.<name>."
     )
 )  # fmt: skip
 PROMETHEUS_PORT = (
     _key("metrics.reporter.prom.port").string_type().default_value("9249")
     .with_description(
-        "The port at which Prometheus finds metrics, or a range (9250-9260) of which the first free one is taken; 0:"
+        "The port of the Prometheus endpoint, or a range (9250-9260) whose first free port is used; 0:"
         " any."
     )
 )  # fmt: skip
 PROMETHEUS_HOST = (
     _key("metrics.reporter.prom.host").string_type().default_value("localhost")
-    .with_description("The address this port is opened on: 0.0.0.0 for all. Whoever reaches it can read all metrics.")
+    .with_description("The address of this port: 0.0.0.0 for all. Every client that can reach it can read all metrics.")
 )  # fmt: skip
 PROMETHEUS_FILTER_LABELS = (
     _key("metrics.reporter.prom.filterLabelValueCharacters").boolean_type().default_value(True)
-    .with_description("Whether all but letters, digits, : and _ are replaced by _ in the values of labels.")
+    .with_description("Whether characters except letters, digits, : and _ are replaced by _ in label values.")
 )  # fmt: skip
 OTEL_ENDPOINT = (
     _key("metrics.reporter.otel.exporter.endpoint").string_type().no_default_value()
-    .with_description("Where the OpenTelemetry collector takes metrics: http://localhost:4318.")
+    .with_description("The OpenTelemetry endpoint for metrics: http://localhost:4318.")
 )  # fmt: skip
 OTEL_PROTOCOL = (
     _key("metrics.reporter.otel.exporter.protocol").enum_type(("HTTP",)).default_value("HTTP")
-    .with_description("How they travel. There is no gRPC in Flott.")
+    .with_description("The protocol. gRPC is not supported.")
 )  # fmt: skip
 OTEL_TIMEOUT = (
     _key("metrics.reporter.otel.exporter.timeout").duration_type().default_value(10 * _SECOND).at_least(1)
-    .with_description("How long the collector may take.")
+    .with_description("The timeout of the collector.")
 )  # fmt: skip
 OTEL_SERVICE_NAME = (
     _key("metrics.reporter.otel.service.name").string_type().default_value("flott")
-    .with_description("The name under which the collector knows the cluster.")
+    .with_description("The service name of the cluster in the collector.")
 )  # fmt: skip
 OTEL_SERVICE_VERSION = (
     _key("metrics.reporter.otel.service.version").string_type().no_default_value()
-    .with_description("The version that the collector is told.")
+    .with_description("The service version in the collector.")
 )  # fmt: skip
 OTEL_INTERVAL = (
     _key("metrics.reporter.otel.interval").duration_type().default_value(10 * _SECOND).at_least(10)
-    .with_description("How often metrics are sent.")
+    .with_description("The interval of reports.")
 )  # fmt: skip
 LOG_REPORTER_INTERVAL = (
     _key("metrics.reporter.log.interval").duration_type().default_value(10 * _SECOND).at_least(10)
-    .with_description("How often the log reporter writes a line for every job.")
+    .with_description("The interval of the log reporter.")
 )  # fmt: skip
 TRACE_REPORTERS = (
     _key("traces.reporters").string_type().no_default_value()
     .with_description(
-        "Who is told about epochs, checkpoints and savepoints as traces: otel. Unset: all that have a setting"
+        "The trace reporters for epochs, checkpoints and savepoints: otel. Unset: all with a setting"
         " traces.reporter.<name>."
     )
 )  # fmt: skip
 TRACE_ENDPOINT = (
     _key("traces.reporter.otel.exporter.endpoint").string_type().no_default_value()
-    .with_description("Where the OpenTelemetry collector takes traces: http://localhost:4318.")
+    .with_description("The OpenTelemetry endpoint for traces: http://localhost:4318.")
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Flink's duration strings (``10 s``, ``500ms``, ``1 min``): the only place that reads and writes them."""
+"""Parses and formats Flink's duration strings (``10 s``, ``500ms``, ``1 min``). No other module does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ISO = re.compile(r"\s*P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,
 
 
 def parse_nanos(text: str) -> int:
-    """The nanoseconds of ``10 s``, of ``PT10S`` or of a bare number, which means milliseconds as in Flink.
+    """Return the nanoseconds of ``10 s``, of ``PT10S`` or of a bare number, which means milliseconds as in Flink.
 
     >>> parse_nanos("500ms")
     500000000
@@ -36,7 +36,7 @@ def parse_nanos(text: str) -> int:
 
 
 def format_nanos(nanos: int) -> str:
-    """The shortest exact form with one unit: ``90 s`` and not ``1.5 min``."""
+    """Return the shortest exact form with one unit: ``90 s`` and not ``1.5 min``."""
     if nanos == 0:
         return "0 ms"
     for size, labels in _UNITS:
@@ -46,7 +46,7 @@ def format_nanos(nanos: int) -> str:
 
 
 def rounded_millis(millis: int) -> str:
-    """A span for people: its two largest units.
+    """Return a duration with its two largest units.
 
     >>> rounded_millis(488_000), rounded_millis(999), rounded_millis(90_061_000)
     ('8 min 8 s', '999 ms', '1 d 1 h')

@@ -1,7 +1,9 @@
-"""Settings of PyFlink's ``ExecutionConfig`` that concern the JVM: accepted, so that programs port. Driver side.
+"""Settings of PyFlink's ``ExecutionConfig`` that concern the JVM.
+
+They are accepted, so that programs port. Driver side.
 
 Each is written to the configuration under Flink's own key and can be read again. When the program runs, every such key
-is answered by one line on the logger ``flott.porting`` (``_options.validate``).
+logs one line on the logger ``flott.porting`` (``_options.validate``).
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ _CANCELLATION_INTERVAL = "task.cancellation.interval"
 
 
 class IgnoredExecutionSettings:
-    """The part of the execution config that only remembers. Functions travel by cloudpickle, records by pickle, and
-    Spark ends the tasks of a cancelled epoch."""
+    """The settings of the execution config that have no effect.
+
+    Functions are serialized by cloudpickle, records by pickle, and Spark ends the tasks of a cancelled epoch.
+    """
 
     _configuration: Configuration
 
@@ -62,15 +66,15 @@ class IgnoredExecutionSettings:
         return not self._configuration.get_boolean(_GENERIC_TYPES, True)
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
-        """None: there are no Java classes to serialize."""
+        """Return nothing: there are no Java classes to serialize."""
         return {}
 
     def get_registered_kryo_types(self) -> list[str]:
-        """None: there are no Java classes to serialize."""
+        """Return nothing: there are no Java classes to serialize."""
         return []
 
     def get_registered_pojo_types(self) -> list[str]:
-        """None: there are no Java classes to serialize."""
+        """Return nothing: there are no Java classes to serialize."""
         return []
 
     def set_latency_tracking_interval(self, interval: int) -> Self:

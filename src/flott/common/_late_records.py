@@ -1,30 +1,33 @@
-"""The late-data ledger as a program sees it: for every windowed or timed operator, in = processed + late + dropped."""
+"""Counts of late records as a program sees them.
+
+For every windowed or timed operator: in = processed + late + dropped.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: So many late records are kept to look at, per operator.
+#: The number of late records per operator that are kept as samples.
 MAX_SAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LateSample:
-    """One record that came too late."""
+    """One late record."""
 
-    record: str  #: in words, shortened
+    record: str  #: its text, shortened
     timestamp: int
-    watermark: int  #: how far event time was when it came
+    watermark: int  #: the watermark when it arrived
 
     @property
     def behind_ms(self) -> int:
-        """How late it was: with so much more out-of-orderness it would have come in time."""
+        """Return how late it was, which is the additional out-of-orderness that it would have needed."""
         return self.watermark - self.timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What became of the records that one operator was given.
+    """The counts of one operator's records.
 
     >>> entry = LedgerEntry("Window", records_in=10, late=1, dropped=2)
     >>> entry.processed, entry.refused
@@ -33,22 +36,22 @@ class LedgerEntry:
 
     operator: str
     records_in: int = 0
-    late: int = 0  #: too late, and sent to a side output
-    dropped: int = 0  #: too late, and lost
+    late: int = 0  #: late, and sent to a side output
+    dropped: int = 0  #: late, and dropped
     samples: tuple[LateSample, ...] = ()
 
     @property
     def processed(self) -> int:
-        """Records that came in time."""
+        """Return the number of records that were not late."""
         return self.records_in - self.late - self.dropped
 
     @property
     def refused(self) -> int:
-        """All records that came too late."""
+        """Return the number of all late records."""
         return self.late + self.dropped
 
     def plus(self, other: LedgerEntry) -> LedgerEntry:
-        """Both together. The first samples stay."""
+        """Return the sum of both. The first samples are kept."""
         return LedgerEntry(
             self.operator,
             self.records_in + other.records_in,

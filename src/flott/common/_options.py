@@ -1,7 +1,7 @@
-"""Every option Flott knows. The page of options in the documentation is made from ``ALL_OPTIONS``.
+"""Every option of Flott. The page of options in the documentation is generated from ``ALL_OPTIONS``.
 
-Names are Flink's where Flink has the option; what is Flott's own begins with ``flott.`` or says so. Keys that begin
-with ``spark.`` are Spark's and pass through unread. Driver side.
+An option of Flink with the same meaning has Flink's name. Flott's own options begin with ``flott.`` or say so. Keys
+that begin with ``spark.`` are passed to Spark. Driver side.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _MEGABYTE = 1024 * 1024
 
 PARALLELISM = (
     _key("parallelism.default").int_type().no_default_value().at_least(1)
-    .with_description("How many subtasks an operator has that does not say so itself; unset: the number of cores.")
+    .with_description("The number of subtasks of an operator without its own parallelism; unset: the number of cores.")
 )  # fmt: skip
 MAX_PARALLELISM = (
     _key("pipeline.max-parallelism").int_type().default_value(128).at_least(1)
-    .with_description("The number of key groups, and so the highest parallelism the job's state can ever be used with.")
+    .with_description("The number of key groups, and thus the maximum parallelism of the job's state.")
 )  # fmt: skip
 PIPELINE_NAME = (
     _key("pipeline.name").string_type().no_default_value()
@@ -44,19 +44,19 @@ PIPELINE_NAME = (
 OPERATOR_CHAINING = (
     _key("pipeline.operator-chaining.enabled").boolean_type().default_value(True)
     .with_fallback_keys("pipeline.operator-chaining")
-    .with_description("Whether operators joined by forward edges are fused into one loop.")
+    .with_description("Whether operators joined by forward edges are chained.")
 )  # fmt: skip
 AUTO_GENERATE_UIDS = (
     _key("pipeline.auto-generate-uids").boolean_type().default_value(True)
-    .with_description("Whether operators without a uid get one from the program's shape; if not, they are refused.")
+    .with_description("Whether operators without a uid get one from the program's structure, or are refused.")
 )  # fmt: skip
 AUTO_WATERMARK_INTERVAL = (
     _key("pipeline.auto-watermark-interval").duration_type().default_value(200)
-    .with_description("Accepted for Flink's sake: Flott advances event time at the end of every epoch.")
+    .with_description("Accepted without effect: event time advances at the end of every epoch.")
 )  # fmt: skip
 OBJECT_REUSE = (
     _key("pipeline.object-reuse").boolean_type().default_value(True)
-    .with_description("Accepted for Flink's sake: chained Python functions always hand on the object itself.")
+    .with_description("Accepted without effect: chained Python functions always pass the object itself.")
 )  # fmt: skip
 GLOBAL_JOB_PARAMETERS = (
     _key("pipeline.global-job-parameters").map_type().default_value({})
@@ -66,36 +66,36 @@ PYTHON_FILES = (
     _key("python.files").string_type().no_default_value()
     .with_description(
         "Python modules (.py), folders and archives (.zip, .egg, .whl) that functions of the job import, separated by"
-        " commas; they are sent to the workers, which import them before their own."
+        " commas. They are sent to the workers, where they take precedence over installed modules."
     )
 )  # fmt: skip
 PYTHON_REQUIREMENTS = (
     _key("python.requirements").string_type().no_default_value()
     .with_description(
-        "A requirements.txt of packages that functions of the job import; behind # a folder with packages to install"
-        " them from, without the network. They are installed once, into a folder of their own in $FLOTT_HOME."
+        "A requirements.txt of packages that functions of the job import; after # a folder with packages to install"
+        " them from, without the network. They are installed once, into a separate folder in $FLOTT_HOME."
     )
 )  # fmt: skip
 PYTHON_ARCHIVES = (
     _key("python.archives").string_type().no_default_value()
     .with_description(
         "Archives (.zip, .tar, .tar.gz) that are unpacked into the working directory of the workers, separated by"
-        " commas; behind # the folder each is unpacked into, which is named like the archive by default. In-process"
-        " functions do not see them."
+        " commas; after # the folder for each, by default the name of the archive. In-process functions cannot"
+        " access them."
     )
 )  # fmt: skip
 RUNTIME_MODE = (
     _key("execution.runtime-mode").enum_type(("STREAMING", "BATCH", "AUTOMATIC")).default_value("STREAMING")
     .with_description(
-        "STREAMING refines results as input comes; BATCH reads bounded input in one epoch and gives final results only;"
+        "STREAMING emits results as input arrives; BATCH reads bounded input in one epoch and emits only final results;"
         " AUTOMATIC is BATCH if all sources are bounded."
     )
 )  # fmt: skip
 TARGET = (
     _key("execution.target").enum_type(("spark", "in-process", "remote")).default_value("spark")
     .with_description(
-        "Where the job runs: here with its epochs as Spark jobs, inside this very process for tests and debugging, or"
-        " in the JobManager of a session (remote: rest.address, rest.port)."
+        "Where the job runs: in this process with epochs as Spark jobs (spark), completely in this process for tests"
+        " and debugging (in-process), or on a session (remote: rest.address, rest.port)."
     )
 )  # fmt: skip
 
@@ -103,64 +103,64 @@ TARGET = (
 
 CHECKPOINT_DIR = (
     _key("execution.checkpointing.dir").string_type().no_default_value().with_fallback_keys("state.checkpoints.dir")
-    .with_description("The directory that holds the job's checkpoints.")
+    .with_description("The directory of the job's checkpoints.")
 )  # fmt: skip
 CHECKPOINT_INTERVAL = (
     _key("execution.checkpointing.interval").duration_type().no_default_value().at_least(1)
-    .with_description("How long an epoch takes at most (an epoch is a checkpoint); see flott.epoch.target-duration.")
+    .with_description("The maximum duration of an epoch (an epoch is a checkpoint); see flott.epoch.target-duration.")
 )  # fmt: skip
 CHECKPOINT_MIN_PAUSE = (
     _key("execution.checkpointing.min-pause").duration_type().default_value(0).at_least(0)
-    .with_description("The shortest time between the end of an epoch (which is a checkpoint) and the start of another.")
+    .with_description("The minimum time between the end of an epoch (which is a checkpoint) and the start of the next.")
 )  # fmt: skip
 CHECKPOINT_TIMEOUT = (
     _key("execution.checkpointing.timeout").duration_type().default_value(10 * _MINUTE).at_least(10)
     .with_description(
-        "How long an epoch may take. One that takes longer is cancelled and counts as a failed checkpoint; it is tried"
-        " again with less input. Not in BATCH mode, which takes no checkpoints."
+        "The timeout of an epoch. A longer epoch is cancelled, counts as a failed checkpoint, and is retried with less"
+        " input. Without effect in BATCH mode, which takes no checkpoints."
     )
 )  # fmt: skip
 TOLERABLE_FAILED_CHECKPOINTS = (
     _key("execution.checkpointing.tolerable-failed-checkpoints").int_type().default_value(0).at_least(0)
     .with_description(
-        "How many checkpoints may fail in a row, because storage fails or an epoch takes too long, before it counts as"
-        " a failure of the job that the restart strategy answers. Until then the epoch is tried again at once."
+        "How many consecutive checkpoints may fail, because storage fails or an epoch exceeds its timeout, before the"
+        " restart strategy is applied. Until then the epoch is retried immediately."
     )
 )  # fmt: skip
 CHECKPOINTS_RETAINED = (
     _key("execution.checkpointing.num-retained").int_type().default_value(1).at_least(1)
     .with_fallback_keys("state.checkpoints.num-retained")
-    .with_description("How many completed checkpoints are kept.")
+    .with_description("The number of completed checkpoints that are kept.")
 )  # fmt: skip
 CHECKPOINT_RETENTION = (
     _key("execution.checkpointing.externalized-checkpoint-retention")
     .enum_type(("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"))
     .default_value("DELETE_ON_CANCELLATION")
     .with_description(
-        "What becomes of the last checkpoints when the job ends. They are deleted when it finishes, and kept when it"
+        "Whether the last checkpoints are kept when the job ends. They are deleted when it finishes, and kept when it"
         " fails (unless NO_EXTERNALIZED_CHECKPOINTS); when it is cancelled they are kept with RETAIN_ON_CANCELLATION."
     )
 )  # fmt: skip
 RECOVERY_PATH = (
     _key("execution.state-recovery.path").string_type().no_default_value()
     .with_fallback_keys("execution.savepoint.path")
-    .with_description("The savepoint or checkpoint the job starts from: the path of its folder.")
+    .with_description("The savepoint or checkpoint that the job starts from: the path of its folder.")
 )  # fmt: skip
 RECOVERY_CLAIM_MODE = (
     _key("execution.state-recovery.claim-mode").enum_type(("NO_CLAIM", "CLAIM", "LEGACY")).default_value("NO_CLAIM")
     .with_fallback_keys("execution.savepoint-restore-mode")
     .with_description(
-        "Whose the savepoint or checkpoint is that the job starts from. NO_CLAIM: its files are copied first, and it"
-        " may be deleted as soon as the job runs. CLAIM: the job uses the files where they are and deletes them when it"
-        " does not need them any more. LEGACY, which Flink has given up, is refused."
+        "The ownership of the savepoint or checkpoint that the job starts from. NO_CLAIM: its files are copied first,"
+        " and it may be deleted as soon as the job runs. CLAIM: the job uses the files in place and deletes them when"
+        " it no longer needs them. LEGACY, which Flink has removed, is refused."
     )
 )  # fmt: skip
 IGNORE_UNCLAIMED_STATE = (
     _key("execution.state-recovery.ignore-unclaimed-state").boolean_type().default_value(False)
     .with_fallback_keys("execution.savepoint.ignore-unclaimed-state")
     .with_description(
-        "Whether the job may start from a savepoint or checkpoint that holds state of operators the program does not"
-        " have: that state is left behind (in Flink's command line: allowNonRestoredState)."
+        "Whether the job may start from a savepoint or checkpoint with state of operators that the program does not"
+        " have. Such state is dropped (in Flink's command line: allowNonRestoredState)."
     )
 )  # fmt: skip
 RECOVER_FROM_LATEST = (
@@ -170,7 +170,7 @@ RECOVER_FROM_LATEST = (
 SAVEPOINT_DIR = (
     _key("execution.checkpointing.savepoint-dir").string_type().no_default_value()
     .with_fallback_keys("state.savepoints.dir")
-    .with_description("The directory for savepoints whose request names none.")
+    .with_description("The directory of savepoints whose request has none.")
 )  # fmt: skip
 STATE_BACKEND = (
     _key("state.backend.type").enum_type(("hashmap", "rocksdb")).default_value("hashmap")
@@ -183,15 +183,15 @@ STATE_BACKEND = (
 MANAGED_MEMORY = (
     _key("taskmanager.memory.managed.size").memory_type().default_value(512 * _MEGABYTE).at_least(_MEGABYTE)
     .with_description(
-        "The memory that the state of all tasks of an executor may take with the rocksdb backend, in the database and"
-        " as Python objects; each task that can run at the same time gets an equal part."
+        "The memory limit of the state of all tasks of an executor with the rocksdb backend, in the database and as"
+        " Python objects. Each concurrent task gets an equal part."
     )
 )  # fmt: skip
 LOCAL_DIR = (
     _key("state.backend.rocksdb.localdir").string_type().no_default_value().with_fallback_keys("io.tmp.dirs")
     .with_description(
-        "The directory on each executor's local disk for databases of the rocksdb backend; of several, separated by"
-        " commas, the first. Unset: the system's temporary directory."
+        "The directory on each executor's local disk for databases of the rocksdb backend; the first of several,"
+        " separated by commas. Unset: the system's temporary directory."
     )
 )  # fmt: skip
 
@@ -206,45 +206,45 @@ RESTART_STRATEGY = (
     )
     .no_default_value().with_fallback_keys("restart-strategy")
     .with_description(
-        "What happens when an epoch fails; unset: as in Flink, exponential-delay if the job takes checkpoints."
+        "The reaction to a failed epoch; unset: as in Flink, exponential-delay if the job takes checkpoints."
     )
 )  # fmt: skip
 FIXED_DELAY_ATTEMPTS = (
     _key("restart-strategy.fixed-delay.attempts").int_type().default_value(1).at_least(0)
-    .with_description("How many restarts there are before the job fails.")
+    .with_description("The number of restarts before the job fails.")
 )  # fmt: skip
 FIXED_DELAY_DELAY = (
     _key("restart-strategy.fixed-delay.delay").duration_type().default_value(_SECOND)
-    .with_description("The pause before every restart.")
+    .with_description("The delay before every restart.")
 )  # fmt: skip
 EXPONENTIAL_INITIAL_BACKOFF = (
     _key("restart-strategy.exponential-delay.initial-backoff").duration_type().default_value(_SECOND).at_least(1)
-    .with_description("The pause before the first restart.")
+    .with_description("The delay before the first restart.")
 )  # fmt: skip
 EXPONENTIAL_MAX_BACKOFF = (
     _key("restart-strategy.exponential-delay.max-backoff").duration_type().default_value(_MINUTE).at_least(1)
-    .with_description("The longest pause before a restart.")
+    .with_description("The maximum delay before a restart.")
 )  # fmt: skip
 EXPONENTIAL_MULTIPLIER = (
     _key("restart-strategy.exponential-delay.backoff-multiplier").double_type().default_value(1.5).at_least(1)
-    .with_description("By how much every pause is longer than the one before.")
+    .with_description("The factor by which each delay is longer than the one before.")
 )  # fmt: skip
 EXPONENTIAL_RESET_THRESHOLD = (
     _key("restart-strategy.exponential-delay.reset-backoff-threshold").duration_type().default_value(_HOUR).at_least(1)
-    .with_description("How long the job must run without a failure until the pause is the initial one again.")
+    .with_description("How long the job must run without a failure until the delay is reset.")
 )  # fmt: skip
 EXPONENTIAL_JITTER = (
     _key("restart-strategy.exponential-delay.jitter-factor").double_type().default_value(0.1).at_least(0)
-    .with_description("Which part of a pause is added or taken away at random.")
+    .with_description("The share of a delay that is added or subtracted at random.")
 )  # fmt: skip
 EXPONENTIAL_ATTEMPTS = (
     _key("restart-strategy.exponential-delay.attempts-before-reset-backoff").int_type().default_value(2**31 - 1)
     .at_least(0)
-    .with_description("How many restarts there are, before the pause is reset, until the job fails.")
+    .with_description("The number of restarts, before the delay is reset, until the job fails.")
 )  # fmt: skip
 FAILURE_RATE_MAX_FAILURES = (
     _key("restart-strategy.failure-rate.max-failures-per-interval").int_type().default_value(1).at_least(0)
-    .with_description("How many failures within the interval are forgiven.")
+    .with_description("The number of tolerated failures within the interval.")
 )  # fmt: skip
 FAILURE_RATE_INTERVAL = (
     _key("restart-strategy.failure-rate.failure-rate-interval").duration_type().default_value(_MINUTE).at_least(1)
@@ -252,7 +252,7 @@ FAILURE_RATE_INTERVAL = (
 )  # fmt: skip
 FAILURE_RATE_DELAY = (
     _key("restart-strategy.failure-rate.delay").duration_type().default_value(_SECOND)
-    .with_description("The pause before every restart.")
+    .with_description("The delay before every restart.")
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------- rescaling
@@ -260,25 +260,25 @@ FAILURE_RATE_DELAY = (
 SCHEDULER = (
     _key("jobmanager.scheduler").enum_type(("default", "adaptive")).default_value("default")
     .with_description(
-        "Whether the job keeps its parallelism (default) or follows backlog and busy time, between two epochs and"
+        "Whether the job keeps its parallelism (default), or adapts it to backlog and busy time between two epochs,"
         " without a restart (adaptive)."
     )
 )  # fmt: skip
 ADAPTIVE_COOLDOWN = (
     _key("jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling").duration_type().default_value(30 * _SECOND)
     .with_fallback_keys("jobmanager.adaptive-scheduler.scaling-interval.min")
-    .with_description("How long the adaptive scheduler leaves a parallelism alone after it was changed.")
+    .with_description("The minimum time between two changes by the adaptive scheduler.")
 )  # fmt: skip
 ADAPTIVE_MIN_PARALLELISM = (
     _key("flott.adaptive.min-parallelism").int_type().default_value(1).at_least(1)
     .with_fallback_keys("job.autoscaler.vertex.min-parallelism")
-    .with_description("The lowest parallelism the adaptive scheduler chooses.")
+    .with_description("The minimum parallelism of the adaptive scheduler.")
 )  # fmt: skip
 ADAPTIVE_MAX_PARALLELISM = (
     _key("flott.adaptive.max-parallelism").int_type().no_default_value().at_least(1)
     .with_fallback_keys("job.autoscaler.vertex.max-parallelism")
     .with_description(
-        "The highest parallelism the adaptive scheduler chooses; unset: the number of cores Spark has. It never exceeds"
+        "The maximum parallelism of the adaptive scheduler; unset: the number of cores Spark has. It never exceeds"
         " those."
     )
 )  # fmt: skip
@@ -286,61 +286,61 @@ ADAPTIVE_BUSY_HIGH = (
     _key("flott.adaptive.utilization.max").double_type().default_value(0.6)
     .with_fallback_keys("job.autoscaler.utilization.max")
     .with_description(
-        "The share of the time that tasks are at work above which a job with a backlog gets more parallelism."
+        "The busy share of time above which a job with a backlog gets a higher parallelism."
     )
 )  # fmt: skip
 ADAPTIVE_BUSY_LOW = (
     _key("flott.adaptive.utilization.min").double_type().default_value(0.3)
     .with_fallback_keys("job.autoscaler.utilization.min")
-    .with_description("The share below which a job without a backlog gets less.")
+    .with_description("The busy share of time below which a job without a backlog gets a lower parallelism.")
 )  # fmt: skip
 ADAPTIVE_UP_EPOCHS = (
     _key("flott.adaptive.scale-up.epochs").int_type().default_value(3).at_least(1)
-    .with_description("How many epochs in a row must ask for more parallelism.")
+    .with_description("The number of consecutive epochs with a backlog before the parallelism is increased.")
 )  # fmt: skip
 ADAPTIVE_DOWN_INTERVAL = (
     _key("flott.adaptive.scale-down.interval").duration_type().default_value(_MINUTE)
     .with_fallback_keys("job.autoscaler.scale-down.interval")
-    .with_description("For how long all epochs must ask for less.")
+    .with_description("The time without a backlog before the parallelism is reduced.")
 )  # fmt: skip
 
 # -------------------------------------------------------------------------------------------------------- Flott's own
 
 EPOCH_TARGET_DURATION = (
     _key("flott.epoch.target-duration").duration_type().default_value(2 * _SECOND).at_least(1)
-    .with_description("How long an epoch should take; the next epoch's input is sized by it.")
+    .with_description("The target duration of an epoch, by which its input is sized.")
 )  # fmt: skip
 EPOCH_MIN_INTERVAL = (
     _key("flott.epoch.min-interval").duration_type().default_value(0)
-    .with_description("The shortest time between the starts of two epochs.")
+    .with_description("The minimum time between the starts of two epochs.")
 )  # fmt: skip
 EPOCH_MAX_RECORDS = (
     _key("flott.epoch.max-records").int_type().default_value(4_000_000).at_least(1)
-    .with_description("The most records an epoch reads from all sources together.")
+    .with_description("The maximum number of records that an epoch reads from all sources together.")
 )  # fmt: skip
 EPOCH_INITIAL_RECORDS = (
     _key("flott.epoch.initial-records").int_type().default_value(20_000).at_least(1)
-    .with_description("How many records the first epoch reads, before anything was measured.")
+    .with_description("The number of records that the first epoch reads, before anything was measured.")
 )  # fmt: skip
 EPOCH_POLL_INTERVAL = (
     _key("flott.epoch.poll-interval").duration_type().default_value(50).at_least(1)
-    .with_description("How often an idle job asks its sources for new input.")
+    .with_description("The interval in which an idle job polls its sources for new input.")
 )  # fmt: skip
 EXCHANGE_BUFFER_RECORDS = (
     _key("flott.exchange.buffer-records").int_type().default_value(1024).at_least(1)
-    .with_description("How many records travel together in one buffer between two stages.")
+    .with_description("The number of records in one buffer between two stages.")
 )  # fmt: skip
 EXCHANGE_MEMORY = (
     _key("flott.exchange.memory").memory_type().default_value(256 * _MEGABYTE).at_least(1)
-    .with_description("How many bytes of input buffers a task holds before it spills to disk.")
+    .with_description("The size of the input buffers that a task holds in memory before it spills to disk.")
 )  # fmt: skip
 STORAGE_SYNC = (
     _key("flott.storage.sync").boolean_type().default_value(True)
-    .with_description("Whether durable files are forced to disk before they count as written.")
+    .with_description("Whether durable files are synced to disk before they count as written.")
 )  # fmt: skip
 PROGRESS = (
     _key("flott.progress").enum_type(("auto", "off", "live", "log")).default_value("auto")
-    .with_description("How a running job is shown: not at all, as a live line, as log lines; auto: live in a terminal.")
+    .with_description("How a running job is shown: off, as a live line, as log lines; auto: live in a terminal.")
 )  # fmt: skip
 LOG_DIR = (
     _key("flott.log.dir").string_type().no_default_value()
@@ -356,7 +356,7 @@ ALL_OPTIONS: tuple[ConfigOption[Any], ...] = tuple(
 _OPTIONS_BY_KEY = {key: option for option in ALL_OPTIONS for key in option.spellings()}
 
 
-#: Options of Flink's that a ported program may carry along and that change no result here: beginnings of their keys.
+#: Prefixes of Flink's options that have no effect in Flott and change no result, so that a ported program may set them.
 _WITHOUT_EFFECT = (
     "python.", "pipeline.jars", "pipeline.classpaths", "pipeline.closure-cleaner-level", "pipeline.force-avro",
     "pipeline.force-kryo", "pipeline.generic-types", "pipeline.registered-", "pipeline.default-kryo-serializers",
@@ -374,35 +374,35 @@ _porting = logging.getLogger("flott.porting")
 
 
 def validate(configuration: Configuration) -> None:
-    """Refuses keys nobody reads and values nobody could read, before anything runs."""
+    """Refuse unknown keys and invalid values, before anything runs."""
     for key, text in configuration.to_dict().items():
         if not check(key, text):
             _porting.warning("The option %s has no effect in Flott, which has no such part.", key)
 
 
 def check(key: str, text: str) -> bool:
-    """Refuses a key nobody reads and a value nobody could read; whether the key has an effect."""
+    """Refuse an unknown key or an invalid value, and return whether the key has an effect."""
     if key in _OPTIONS_BY_KEY:
         _OPTIONS_BY_KEY[key].parse(text)
     elif key.startswith(("spark.", "metrics.reporter.", "traces.reporter.")):
-        return True  # Spark and the reporters look through theirs
+        return True  # Spark and the reporters check theirs
     elif not key.startswith(_WITHOUT_EFFECT) or _is_misspelt(key):
         raise ConfigurationError(f"Unknown option {key!r}{suggestion(key)}")
     return key in _OPTIONS_BY_KEY
 
 
 def option_of(key: str) -> ConfigOption[Any] | None:
-    """The option with this key, or with it as an older spelling."""
+    """Return the option with this key or older spelling."""
     return _OPTIONS_BY_KEY.get(key)
 
 
 def read(configuration: Configuration, option: ConfigOption[T]) -> T:
-    """The typed value of an option, or its default: durations in milliseconds, sizes in bytes."""
+    """Return the typed value of an option, or its default: durations in milliseconds, sizes in bytes."""
     return configuration.get(option)
 
 
 def default_text(option: ConfigOption[Any]) -> str:
-    """The default of an option as somebody would write it; empty if it has none."""
+    """Return the text of an option's default, or an empty text."""
     default = option.default
     if default is None:
         return ""
@@ -414,13 +414,13 @@ def default_text(option: ConfigOption[Any]) -> str:
 
 
 def needs_shared_storage(configuration: Configuration) -> bool:
-    """Whether tasks run on other machines, so that state must be where all of them can reach it."""
+    """Return whether tasks run on other machines, so that state needs shared storage."""
     local = configuration.get_string("spark.master", "local[*]").startswith("local")
     return read(configuration, TARGET) == "spark" and not local
 
 
 def slots_per_executor(configuration: Configuration) -> int:
-    """How many tasks run at the same time in one executor."""
+    """Return the number of concurrent tasks of one executor."""
     if read(configuration, TARGET) != "spark":
         return 1
     master = configuration.get_string("spark.master", "local[*]")
@@ -432,7 +432,7 @@ def slots_per_executor(configuration: Configuration) -> int:
 
 
 def suggestion(key: str) -> str:
-    """The end of a sentence about an unknown key: the nearest one."""
+    """Return the end of a sentence about an unknown key, with the most similar key."""
     nearest = difflib.get_close_matches(key, _OPTIONS_BY_KEY, n=1)
     if nearest:
         return f": did you mean {_OPTIONS_BY_KEY[nearest[0]].key!r}?"
@@ -440,13 +440,13 @@ def suggestion(key: str) -> str:
 
 
 def _is_misspelt(key: str) -> bool:
-    """Whether a key is one of ours but for two letters: then it is no option of Flink's that Flott does without."""
+    """Return whether a key differs from one of Flott's by at most two letters."""
     nearest = difflib.get_close_matches(key, _OPTIONS_BY_KEY, n=1, cutoff=0.85)
     return bool(nearest) and _edits(key, nearest[0]) <= 2
 
 
 def _edits(one: str, other: str) -> int:
-    """How many letters have to be put in, taken out or changed to make one text the other."""
+    """Return the number of insertions, deletions and substitutions that convert one text to the other."""
     row = list(range(len(other) + 1))
     for above, letter in enumerate(one, 1):
         diagonal, row[0] = row[0], above

@@ -1,4 +1,4 @@
-"""In which form a savepoint is written. Flink's words; PyFlink does not have them."""
+"""The formats of savepoints, under Flink's names. PyFlink does not have them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ __all__ = ["SavepointFormatType"]
 
 
 class SavepointFormatType(Enum):
-    """What a savepoint is made of.
+    """The format of a savepoint.
 
-    ``CANONICAL`` is a copy of the state, written anew: one folder that depends on nothing and may be moved. ``NATIVE``
-    only refers to the job's own state files, so it is taken at once however large the state is; the files stay where
-    they are, also when the job ends, until the savepoint is disposed of.
+    ``CANONICAL`` is a complete copy of the state in one self-contained folder, which can be moved. ``NATIVE`` refers to
+    the
+    job's own state files, so its duration does not depend on the size of the state. The files stay in place, also when
+    the
+    job ends, until the savepoint is disposed of.
     """
 
     CANONICAL = 0

@@ -1,7 +1,7 @@
 """The configuration from outside the program: a file, then the environment, then the command line. Driver side.
 
-Later ones win, value by value. Every value knows where it came from, so that a mistake is named with its file and line
-or its variable, and ``flott config`` can say why an option is what it is.
+Later sources override earlier ones, option by option. Every value has an origin, so that an error message contains the
+file and line or the variable, and ``flott config`` can show it.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from yaml import MappingNode, Node
 
 FILE_NAME = "flott.yaml"
-#: The folder whose flott.yaml counts, the file itself, the user's folder, and what a parent process hands on.
+#: The folder of flott.yaml, the file itself, the user's folder, and the options that a parent process passes on.
 CONF_DIR = "FLOTT_CONF_DIR"
 CONF_FILE = "FLOTT_CONF_FILE"
 HOME = "FLOTT_HOME"
 PROPERTIES = "FLOTT_PROPERTIES"
 
 _PREFIX = "FLOTT_"
-#: A variable as like an option as this is a misspelling; less, and it is somebody else's (Kubernetes makes some).
+#: A variable at least this similar to an option is a misspelling. Others, such as those of Kubernetes, are ignored.
 _ALIKE = 0.85
-#: Kubernetes gives every container variables for every service: of one named flott-rest, FLOTT_REST_PORT=tcp://...
+#: Kubernetes sets variables for every service in every container: for flott-rest, FLOTT_REST_PORT=tcp://...
 _OF_KUBERNETES = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_\d+_(TCP|UDP|SCTP)(_.*)?)")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value came from."""
+    """The origin of a value."""
 
     kind: str  #: "file", "environment" or "command line"
     place: str  #: "flott.yaml:12", "FLOTT_REST_PORT", "-D"
@@ -50,20 +50,20 @@ class Origin:
 
 @dataclass(frozen=True)
 class Settings:
-    """A configuration, and where each of its values came from."""
+    """A configuration, and the origin of each of its values."""
 
     configuration: Configuration
     origins: Mapping[str, Origin] = field(default_factory=dict)
-    file: Path | None = None  #: the one that was read
+    file: Path | None = None  #: the file that was read
 
     def under(self, explicit: Configuration | None) -> Configuration:
-        """With what a program sets in code on top."""
+        """Return these settings overridden by those that a program sets in code."""
         return Configuration(self.configuration) if explicit is None else overlay(self.configuration, explicit)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A value that somebody set."""
+    """A value that is set."""
 
     key: str
     text: str
@@ -72,7 +72,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be with an entry of a configuration file."""
+    """A problem with an entry of a configuration file."""
 
     place: str
     key: str
@@ -84,7 +84,7 @@ def load(
     command_line: Mapping[str, str] | None = None, *, file: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Settings:  # fmt: skip
-    """Everything that is set outside the program; ``file`` is read instead of the one that would be found."""
+    """Return everything that is set outside the program. ``file`` replaces the file that would be found."""
     variables = os.environ if environment is None else environment
     path = Path(file) if file else find_file(variables)
     entries = [
@@ -102,7 +102,7 @@ def load(
 
 
 def find_file(environment: Mapping[str, str]) -> Path | None:
-    """The configuration file; None if there is none. One that is named must be there."""
+    """Return the configuration file, or None. A file that is named explicitly must exist."""
     if named := environment.get(CONF_FILE):
         return _existing(Path(named), CONF_FILE)
     if folder := environment.get(CONF_DIR):
@@ -112,7 +112,7 @@ def find_file(environment: Mapping[str, str]) -> Path | None:
 
 
 def read_file(path: Path) -> list[Entry]:
-    """The entries of a file: YAML, nested or with dotted keys, each option at most once."""
+    """Return the entries of a file: YAML with nested or dotted keys, each option at most once."""
     try:
         return parse(path.read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
@@ -120,7 +120,7 @@ def read_file(path: Path) -> list[Entry]:
 
 
 def parse(text: str, path: Path) -> list[Entry]:
-    """The entries of the text of a file."""
+    """Return the entries of the text of a file."""
     import yaml
 
     try:
@@ -147,7 +147,7 @@ def parse(text: str, path: Path) -> list[Entry]:
 
 
 def findings(path: Path) -> list[Finding]:
-    """All that can be said against a file, not just the first. Raises if it can not be read at all."""
+    """Return all problems of a file, not only the first. Raise an error if it cannot be read."""
     found = []
     for entry in read_file(path):
         try:
@@ -160,14 +160,14 @@ def findings(path: Path) -> list[Finding]:
 
 
 def overlay(lower: Configuration, upper: Configuration) -> Configuration:
-    """Both; where both set an option, under whatever spelling, the upper one's value."""
+    """Return both. If both set an option, under any spelling, return the upper one's value."""
     upper_keys = {_canonical(key) for key in upper.key_set()}
     kept = {key: value for key, value in lower.to_dict().items() if _canonical(key) not in upper_keys}
     return Configuration.of(kept).add_all(upper)
 
 
 def variable_of(key: str) -> str:
-    """The environment variable that sets an option: FLOTT_REST_PORT for rest.port."""
+    """Return the environment variable that sets an option: FLOTT_REST_PORT for rest.port."""
     return _PREFIX + re.sub(r"[.-]", "_", key.removeprefix("flott.")).upper()
 
 
@@ -197,7 +197,7 @@ def _walk(node: MappingNode, outer: tuple[str, ...], path: Path) -> Iterator[Ent
 
 
 def _text(node: Node, place: Origin, key: str) -> str:
-    """The text of a value, as it is written: YAML's idea of numbers and dates is not asked for."""
+    """Return the text of a value as written, without YAML's conversion of numbers and dates."""
     import yaml
 
     if isinstance(node, yaml.ScalarNode):
@@ -258,7 +258,7 @@ def _canonical(key: str) -> str:
 
 
 def _checked(entry: Entry) -> str:
-    """The key under which it counts; refuses what nobody could read, and says where it is written."""
+    """Return the canonical key. Refuse an unknown key or an invalid value, with the place where it is written."""
     try:
         options.check(entry.key, entry.text)
     except ConfigurationError as error:

@@ -1,10 +1,10 @@
-"""How Flink writes a value of a declared type in text: what ``print()`` and the string encoder do. Runs in tasks.
+"""Formats values of declared types as Flink does, for ``print()`` and the string encoder. Runs in tasks.
 
     text_form      as Java writes it: (hi,1)   +I[hi, 1]   [1, 2]   {a=1}   null   true   1.0E10
-    printed_form   as PyFlink's print() does: the same, but for rows, which it writes itself: +I[hi,1]
+    printed_form   as PyFlink's print() does: the same, except for rows: +I[hi,1]
 
-A type is read once, and what comes out is called for every value. Where nothing is declared, or a type that Flink does
-not have, a value is its own ``str()``; so is one that is not of its type.
+A type is examined once, and the resulting function is called for every value. A value without a declared type, of a
+type that Flink does not have, or not of its type is formatted by ``str()``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TextForm = Callable[[Any], str]
 
 
 def printed_form(declared: TypeInformation | None) -> TextForm:
-    """How ``print()`` writes the records of a stream.
+    """Return the function by which ``print()`` formats the records of a stream.
 
     >>> from flott.common import Row, Types
     >>> printed_form(Types.ROW([Types.STRING(), Types.BOOLEAN()]))(Row("hi", True))
@@ -49,7 +49,7 @@ def printed_form(declared: TypeInformation | None) -> TextForm:
 
 
 def text_form(declared: TypeInformation | None) -> TextForm:
-    """How Java writes a value of a type.
+    """Return the function that formats a value of a type as Java does.
 
     >>> from flott.common import Types
     >>> text_form(Types.TUPLE([Types.DOUBLE(), Types.LIST(Types.STRING())]))((1e7, ["a", None]))
@@ -85,7 +85,7 @@ def _or_null(form: TextForm) -> TextForm:
         try:
             return form(value)
         except (AttributeError, TypeError, ValueError):
-            return str(value)  # not of the type: nothing checked it on its way, and writing it must not fail the job
+            return str(value)  # not of the type: nothing checked it before, and formatting must not fail the job
 
     return written
 
@@ -102,7 +102,7 @@ def _fields(frame: str, separator: str, types: list[TypeInformation]) -> TextFor
 def _elements(form: TextForm) -> TextForm:
     def written(values: Any) -> str:
         if isinstance(values, bytes):
-            values = [value - 256 if value > 127 else value for value in values]  # Java's have a sign
+            values = [value - 256 if value > 127 else value for value in values]  # Java's bytes are signed
         return f"[{', '.join(map(form, values))}]"
 
     return written
@@ -119,7 +119,7 @@ def _printed_row(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Java's way with floating-point numbers: plain from a thousandth to ten million, else with an exponent.
+    """Format a floating-point number as Java does: plain from a thousandth to ten million, else with an exponent.
 
     >>> [_number(value) for value in (0.001, 9999999.0, 1e7, 1.5e-300, float("inf"), -0.0)]
     ['0.001', '9999999.0', '1.0E7', '1.5E-300', 'Infinity', '-0.0']
@@ -152,7 +152,7 @@ def _sql_timestamp(value: datetime.datetime) -> str:
 
 
 def _iso(value: datetime.date | datetime.time | datetime.datetime) -> str:
-    """As java.time does: no seconds where there are none, and fractions by three digits.
+    """Format a time as java.time does: without zero seconds, and with fractions of three digits.
 
     >>> _iso(datetime.time(12, 0)), _iso(datetime.datetime(2026, 1, 2, 3, 4, 0, 500000))
     ('12:00', '2026-01-02T03:04:00.500')
@@ -174,7 +174,7 @@ def _instant(value: Instant) -> str:
     try:
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
     except OverflowError:
-        return str(value)  # beyond the years Python knows
+        return str(value)  # outside of the years that Python supports
     fraction = f"{value.nanos:09d}"
     while fraction.endswith("000"):
         fraction = fraction[:-3]

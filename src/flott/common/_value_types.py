@@ -1,7 +1,7 @@
-"""The kinds of values an option may have: how each is read from text and written back.
+"""The types of option values: how each is parsed from text and formatted.
 
-A configuration holds text only, so it can be printed, compared and stored as it is; this module is where text and
-values meet. Every parser raises ``ValueError`` for text it cannot read.
+A configuration contains only text, so it can be printed, compared and stored directly. This module converts between
+text and values. Every parser raises ``ValueError`` for invalid text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ValueType(Generic[T]):
-    """A kind of value. ``expected`` finishes the sentence "expected …"."""
+    """A type of values. ``expected`` completes the sentence "expected …"."""
 
     name: str
     expected: str
@@ -29,7 +29,7 @@ class ValueType(Generic[T]):
 
 
 def to_text(value: Any) -> str:
-    """The canonical text of a value: what ``parse`` of its type reads back."""
+    """Return the canonical text of a value, which ``parse`` of its type reads back."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Enum):
@@ -77,7 +77,7 @@ def _parse_bytes(text: str) -> int:
 
 
 def _parse_list(text: str) -> list[str]:
-    """Flink's two spellings: ``a;b`` and ``[a, b]``."""
+    """Parse a list in Flink's two spellings: ``a;b`` and ``[a, b]``."""
     text = text.strip()
     bracketed = text.startswith("[") and text.endswith("]")
     parts = text[1:-1].split(",") if bracketed else text.split(";")
@@ -114,7 +114,7 @@ def _known(text: str, known: Sequence[str]) -> str:
 
 
 def choice(allowed: Sequence[str], aliases: Mapping[str, str] | None = None) -> ValueType[str]:
-    """One of some words, in any case; ``aliases`` are further spellings that read as one of them."""
+    """Return the type of some words, in any case. ``aliases`` are further spellings of these words."""
     spellings = {word.lower(): word for word in allowed}
     spellings |= {alias.lower(): word for alias, word in (aliases or {}).items()}
 

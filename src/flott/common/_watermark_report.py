@@ -1,6 +1,6 @@
-"""What ``explain_watermark`` answers: a value that says which split, operator or source holds event time back.
+"""The report of ``explain_watermark``: which split, operator or source holds event time back.
 
-The runtime makes it (``runtime.jobmaster.time_report``); here it is a value, and a text for people.
+The runtime creates it (``runtime.jobmaster.time_report``). This module contains the values and their text.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from textwrap import wrap
 from flott.common._durations import rounded_millis
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 
-#: Splits shown under a source beside those that hold event time back.
+#: The number of other splits shown under a source.
 SPLITS_SHOWN = 4
 TEXT_WIDTH = 110
 
 
 class HoldCause(Enum):
-    """Why event time is not further."""
+    """Why event time does not advance."""
 
     NOT_STARTED = "no epoch is complete yet"
     END_OF_INPUT = "all input has been read"
@@ -39,43 +39,43 @@ class HoldCause(Enum):
 
 @dataclass(frozen=True)
 class Hold:
-    """One thing that holds event time back, and what would release it."""
+    """One cause that holds event time back, and its remedy."""
 
     cause: HoldCause
     operator: str
     watermark: int
-    since_ms: int | None  #: since when it has stood there, by the clock; None if nobody knows
-    finding: str  #: in words
-    remedy: str  #: in words; empty if there is nothing to do
-    split: str | None = None  #: of a source; of a generator in the middle of a stream, the subtask
+    since_ms: int | None  #: the time since which it has not moved; None if unknown
+    finding: str  #: a sentence
+    remedy: str  #: a sentence; empty if nothing is to be done
+    split: str | None = None  #: the split of a source, or the subtask of a generator in the middle of a stream
 
 
 @dataclass(frozen=True)
 class TimePlace:
-    """Event time at an operator, a source or a split, with what it is made of."""
+    """Event time at an operator, a source or a split, with its inputs."""
 
     name: str
     watermark: int
     idle: bool = False
     paused: bool = False
     holds: bool = False
-    since_ms: int | None = None  #: since when its event time has not moved
+    since_ms: int | None = None  #: the time since which its event time has not moved
     inputs: tuple[TimePlace, ...] = ()
 
 
 @dataclass(frozen=True)
 class WatermarkReport:
-    """Event time all over a job, at one moment. ``str(report)`` is a text; times of day are UTC."""
+    """The event time of a whole job at one moment. ``str(report)`` is a text; times of day are UTC."""
 
     job_name: str
     at_ms: int
-    epoch: int  #: the last one that is complete; 0 if there is none
+    epoch: int  #: the last completed epoch; 0 if there is none
     places: tuple[TimePlace, ...]  #: from the sinks up to the sources
-    holds: tuple[Hold, ...]  #: what decides how far it is: as a rule one thing that holds it back
+    holds: tuple[Hold, ...]  #: what limits event time, usually one cause
 
     @property
     def watermark(self) -> int:
-        """How far the slowest sink is."""
+        """Return the watermark of the slowest sink."""
         return min((place.watermark for place in self.places), default=MIN_WATERMARK)
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class WatermarkReport:
 
 
 def watermark_text(watermark: int) -> str:
-    """A watermark for people.
+    """Return a watermark as text.
 
     >>> watermark_text(1_700_000_000_000), watermark_text(MIN_WATERMARK), watermark_text(MAX_WATERMARK)
     ('2023-11-14 22:13:20.000', 'none', 'end of input')
@@ -117,7 +117,7 @@ def watermark_text(watermark: int) -> str:
 
 
 def instant_text(millis: int, precision: str = "seconds") -> str:
-    """A time of day, in UTC; the number itself if no calendar has it."""
+    """Return a time of day in UTC, or the number itself if it is outside of the calendar."""
     try:
         return datetime.fromtimestamp(millis / 1000, UTC).replace(tzinfo=None).isoformat(" ", precision)
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Options: the key, the kind of value, the default and the meaning of a setting, as frozen values."""
+"""Options: key, type, default and meaning of a setting, as frozen values."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ConfigOption(Generic[T]):
-    """A setting. Built by ``ConfigOptions``; read by ``Configuration.get``.
+    """A setting. ``ConfigOptions`` creates it, ``Configuration.get`` reads it.
 
-    Durations are read as milliseconds and sizes of memory as bytes.
+    Durations are read as milliseconds and memory sizes as bytes.
     """
 
     key: str
     value_type: ValueType[Any]
-    #: None: the option has no default, and T says so.
+    #: None: the option has no default, and T is optional.
     default: T
     description: str = ""
-    #: Older spellings, used in this order when the key itself is not set.
+    #: Older spellings, used in this order if the key itself is not set.
     fallback_keys: tuple[str, ...] = ()
-    #: The smallest value a number, a duration or a size may have.
+    #: The smallest value of a number, a duration or a size.
     minimum: float | None = None
 
     def parse(self, text: str) -> T:
-        """The typed value of a text; raises ``ConfigurationError`` with what was found and what is expected."""
+        """Return the typed value of a text. Raise ``ConfigurationError`` if it is invalid."""
         try:
             value: T = self.value_type.parse(text)
         except ValueError:
@@ -47,7 +47,7 @@ class ConfigOption(Generic[T]):
         return value
 
     def spellings(self) -> tuple[str, ...]:
-        """The key and its older spellings."""
+        """Return the key and its older spellings."""
         return (self.key, *self.fallback_keys)
 
     def with_description(self, description: str) -> ConfigOption[T]:
@@ -61,7 +61,7 @@ class ConfigOption(Generic[T]):
 
 
 class ConfigOptions:
-    """Builds options.
+    """Creates options.
 
     >>> ConfigOptions.key("application.parallelism").int_type().default_value(100).default
     100
@@ -69,7 +69,7 @@ class ConfigOptions:
 
     @staticmethod
     def key(key: str) -> ConfigOptions.OptionBuilder:
-        """Starts an option."""
+        """Start an option."""
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
@@ -97,11 +97,11 @@ class ConfigOptions:
             return ConfigOptions.TypedConfigOptionBuilder(self._key, value_types.STRING)
 
         def duration_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """Read as milliseconds; the default is given in milliseconds too."""
+            """Set the type to durations, read as milliseconds. The default is also in milliseconds."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, value_types.DURATION)
 
         def memory_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """Read as bytes; the default is given in bytes too."""
+            """Set the type to memory sizes, read as bytes. The default is also in bytes."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, value_types.MEMORY)
 
         def list_type(self) -> ConfigOptions.TypedConfigOptionBuilder[list[str]]:
@@ -113,11 +113,11 @@ class ConfigOptions:
         def enum_type(
             self, allowed: Sequence[str], aliases: dict[str, str] | None = None
         ) -> ConfigOptions.TypedConfigOptionBuilder[str]:
-            """One of the allowed words, in any case."""
+            """Set the type to one of the allowed words, in any case."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, value_types.choice(allowed, aliases))
 
     class TypedConfigOptionBuilder(Generic[T]):
-        """An option that lacks nothing but its default."""
+        """An option that has a type and no default yet."""
 
         def __init__(self, key: str, value_type: ValueType[T]):
             self._key = key

@@ -1,4 +1,4 @@
-"""Settings as keys and texts. Driver side; what the keys mean is written in ``_options``."""
+"""Settings as keys and texts. Driver side. ``_options`` defines the keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Configuration:
-    """Keys and values. Values are kept as text, so that every reader sees what a configuration file would say.
+    """Keys and values. Values are kept as text, as in a configuration file.
 
     >>> configuration = Configuration.of({"parallelism.default": 4})
     >>> configuration.get_integer("parallelism.default", 1)
@@ -28,7 +28,7 @@ class Configuration:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Configuration:
-        """From any mapping; numbers, booleans, durations and lists are welcome as they are."""
+        """Create a configuration from any mapping. Numbers, booleans, durations and lists are accepted."""
         configuration = cls()
         for key, value in values.items():
             configuration._set(key, value)
@@ -36,18 +36,18 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, map: Mapping[str, Any]) -> Configuration:  # PyFlink's parameter name, which hides a builtin
-        """The same as ``of``, under PyFlink's name."""
+        """Create a configuration from a mapping: ``of`` under PyFlink's name."""
         return cls.of(map)
 
     def get(self, option: ConfigOption[T], default: T | None = None) -> T:
-        """The typed value of an option: set here, under an older key, ``default``, or the option's own default."""
+        """Return the typed value of an option: its own, that of an older key, ``default``, or the option's default."""
         for key in option.spellings():
             if key in self._values:
                 return option.parse(self._values[key])
         return option.default if default is None else default
 
     def set(self, option: ConfigOption[Any], value: Any) -> Configuration:
-        """Sets an option; the value is checked at once."""
+        """Set an option. The value is checked immediately."""
         checked = Configuration()._set(option.key, value)
         checked.get(option)
         return self.add_all(checked)
@@ -97,7 +97,7 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
-        """Reads ``a;b`` and ``[a, b]``."""
+        """Parse ``a;b`` and ``[a, b]``."""
         return LIST.parse(value) if value else []
 
     def key_set(self) -> Set[str]:
@@ -107,11 +107,11 @@ class Configuration:
         return key in self._values
 
     def contains(self, option: ConfigOption[Any]) -> bool:
-        """Whether the option is set, under its key or an older one."""
+        """Return whether the option is set, under its key or an older one."""
         return any(key in self._values for key in option.spellings())
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Takes over all entries of ``other``, each key behind ``prefix``."""
+        """Add all entries of ``other``, each key with ``prefix``."""
         for key, value in other._values.items():
             self._values[(prefix or "") + key] = value
         return self
@@ -123,7 +123,7 @@ class Configuration:
         return dict(self._values)
 
     def remove_config(self, key: str) -> bool:
-        """Removes the key; whether it was there."""
+        """Remove the key, and return whether it was set."""
         return self._values.pop(key, None) is not None
 
     def __eq__(self, other: object) -> bool:

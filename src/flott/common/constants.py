@@ -1,7 +1,7 @@
-"""Numbers that PyFlink programs import by name."""
+"""Constants that PyFlink programs import by name."""
 
 MAX_LONG_VALUE = 2**63 - 1
 MIN_LONG_VALUE = -(2**63)
 
-#: The tag of the main output, next to which side outputs have names of their own.
+#: The tag of the main output. Side outputs have their own names.
 DEFAULT_OUTPUT_TAG = ""

@@ -1,6 +1,6 @@
 """The settings of a program that have methods of their own. Driver side.
 
-``ExecutionConfig`` holds nothing: it reads and writes the ``Configuration`` it was made with, so there is one truth.
+``ExecutionConfig`` has no state of its own: it reads and writes the ``Configuration`` that it was created with.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class ExecutionConfig(IgnoredExecutionSettings):
     4
     """
 
-    #: Reported, and accepted, in place of a parallelism: as many subtasks as there are cores.
+    #: Returned and accepted instead of a parallelism: as many subtasks as there are cores.
     PARALLELISM_DEFAULT = -1
-    #: Accepted in place of a parallelism: leave it as it is.
+    #: Accepted instead of a parallelism: no change.
     PARALLELISM_UNKNOWN = -2
 
     def __init__(self, configuration: Configuration | None = None):
@@ -44,7 +44,7 @@ class ExecutionConfig(IgnoredExecutionSettings):
         return self
 
     def get_max_parallelism(self) -> int:
-        """The number of key groups: the limit for every later rescaling."""
+        """Return the number of key groups, which limits every later rescaling."""
         return options.read(self._configuration, options.MAX_PARALLELISM)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
@@ -52,7 +52,7 @@ class ExecutionConfig(IgnoredExecutionSettings):
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """In milliseconds. Flott advances event time once per epoch, whatever this says."""
+        """Return the interval in milliseconds. It has no effect: event time advances once per epoch."""
         return options.read(self._configuration, options.AUTO_WATERMARK_INTERVAL)
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
@@ -64,7 +64,7 @@ class ExecutionConfig(IgnoredExecutionSettings):
         return self
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
-        """Refuses programs with an operator that has no uid: advisable wherever savepoints matter."""
+        """Refuse programs with an operator without a uid. This is recommended if savepoints are used."""
         self._configuration.set(options.AUTO_GENERATE_UIDS, False)
         return self
 
@@ -72,12 +72,12 @@ class ExecutionConfig(IgnoredExecutionSettings):
         return options.read(self._configuration, options.AUTO_GENERATE_UIDS)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Changes nothing: chained Python functions always hand on the object itself."""
+        """Do nothing: chained Python functions always pass the object itself."""
         self._configuration.set(options.OBJECT_REUSE, True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Changes nothing: a function must not keep and change a record it has passed on."""
+        """Do nothing: a function must not modify a record after it has emitted it."""
         self._configuration.set(options.OBJECT_REUSE, False)
         return self
 
@@ -88,7 +88,7 @@ class ExecutionConfig(IgnoredExecutionSettings):
         return options.read(self._configuration, options.GLOBAL_JOB_PARAMETERS).copy()
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Parameters that every function can read; the values become text."""
+        """Set parameters that every function can read. The values become text."""
         self._configuration.set(options.GLOBAL_JOB_PARAMETERS, global_job_parameters_dict)
         return self
 
@@ -96,7 +96,7 @@ class ExecutionConfig(IgnoredExecutionSettings):
         return options.read(self._configuration, cluster_options.CANCELLATION_TIMEOUT)
 
     def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
-        """How many milliseconds a cancelled job may take to end before its process, on a cluster, is killed."""
+        """Set the time, in milliseconds, after which the process of a cancelled job is killed on a cluster."""
         self._configuration.set(cluster_options.CANCELLATION_TIMEOUT, f"{timeout} ms")
         return self
 

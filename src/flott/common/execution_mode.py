@@ -1,4 +1,4 @@
-"""How a batch program exchanges data: kept for programs that name it. Flott has one way, the epoch."""
+"""The data exchange modes of batch programs, for programs that use the names. Flott has only epochs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ExecutionMode"]
 
 
 class ExecutionMode(Enum):
-    """Flink's modes of the DataSet API. None of them changes what Flott does."""
+    """Flink's modes of the DataSet API. They have no effect."""
 
     PIPELINED = 0
     PIPELINED_FORCED = 1

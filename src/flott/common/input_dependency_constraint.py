@@ -1,4 +1,4 @@
-"""When a task may start, seen from its inputs: kept for programs that name it. Spark's stages decide in Flott."""
+"""The start conditions of tasks, for programs that use the names. In Flott, Spark's stages decide."""
 
 from __future__ import annotations
 

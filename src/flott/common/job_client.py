@@ -1,4 +1,4 @@
-"""What a program can ask of a job it has submitted. An interface: the runtime and the REST client implement it."""
+"""The interface of a submitted job for programs. The runtime and the REST client implement it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["JobClient"]
 
 
 class JobClient(ABC):
-    """One job, from outside."""
+    """A client of one job."""
 
     @abstractmethod
     def get_job_id(self) -> JobID:
-        """The id of the job."""
+        """Return the id of the job."""
 
     @abstractmethod
     def get_job_status(self) -> CompletableFuture[JobStatus]:
-        """Where the job stands now."""
+        """Return the current status of the job."""
 
     @abstractmethod
     def cancel(self) -> CompletableFuture[None]:
-        """Ends the job; done when it has ended."""
+        """Cancel the job. The future completes when the job has ended."""
 
     @abstractmethod
     def stop_with_savepoint(
@@ -37,11 +37,13 @@ class JobClient(ABC):
         savepoint_directory: str | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        """Takes a savepoint and finishes the job; the path of the savepoint, once the job has ended.
+        """Take a savepoint and finish the job. The future completes with the path when the job has ended.
 
-        ``advance_to_end_of_event_time`` ends all sources and fires all timers and windows first: right for a job that
-        will not continue. Without it the job stops between two epochs, with its windows open, and can be continued
-        from the savepoint. If the savepoint fails the job goes on. ``format_type`` is not in PyFlink.
+        ``advance_to_end_of_event_time`` first ends all sources and fires all timers and windows. Use it for a job that
+        will not
+        continue. Without it, the job stops between two epochs with its windows open, and can be continued from the
+        savepoint.
+        If the savepoint fails, the job continues. ``format_type`` is not in PyFlink.
         """
 
     @abstractmethod
@@ -50,9 +52,9 @@ class JobClient(ABC):
         savepoint_directory: str | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        """Takes a savepoint and cancels the job; the path of the savepoint, once the job has ended.
+        """Take a savepoint and cancel the job. The future completes with the path when the job has ended.
 
-        If the savepoint fails the job goes on. Not in PyFlink.
+        If the savepoint fails, the job continues. Not in PyFlink.
         """
 
     @abstractmethod
@@ -61,36 +63,39 @@ class JobClient(ABC):
         savepoint_directory: str | None = None,
         format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> CompletableFuture[str]:
-        """Takes a savepoint of the last completed epoch while the job goes on; its path.
+        """Take a savepoint of the last completed epoch while the job continues. The future completes with its path.
 
-        A folder of its own is made in ``savepoint_directory``, or in ``execution.checkpointing.savepoint-dir``. A
-        savepoint that fails is told by the future and does not harm the job. ``format_type`` is not in PyFlink.
+        A new folder is created in ``savepoint_directory``, or in ``execution.checkpointing.savepoint-dir``. If the
+        savepoint
+        fails, the future raises the error and the job is not affected. ``format_type`` is not in PyFlink.
         """
 
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """The accumulators of the job as of its last completed epoch."""
+        """Return the accumulators of the job as of its last completed epoch."""
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """The result of the job; done when the job is."""
+        """Return the result of the job. The future completes when the job ends."""
 
     @abstractmethod
     def rescale(self, parallelism: int, operator: str | None = None) -> CompletableFuture[None]:
-        """Changes the parallelism of the job, or of one operator by its uid (or id or name), while the job runs.
+        """Change the parallelism of the job, or of one operator by its uid, id or name, while the job runs.
 
-        It takes effect with the next epoch: the job is not restarted, nothing is read again and no result changes.
-        Done when the first epoch with the new parallelism is complete. Operators that have a parallelism of their own
-        keep it unless they are named. A new run of the program begins with the program's parallelism. Not in PyFlink.
+        The change takes effect with the next epoch. The job is not restarted, no input is read again, and no result
+        changes.
+        The future completes with the first epoch that has the new parallelism. Operators with a parallelism of their
+        own keep
+        it unless they are named. A new run of the program starts with the program's parallelism. Not in PyFlink.
         """
 
     @abstractmethod
     def get_checkpoint_directory(self) -> str:
-        """The job's own directory, where its checkpoints are: ``flott.state.open()`` reads them. Not in PyFlink."""
+        """Return the job's directory with its checkpoints, which ``flott.state.open()`` reads. Not in PyFlink."""
 
     @abstractmethod
     def explain_watermark(self) -> WatermarkReport:
-        """Which split, operator or source holds event time back, since when, and what would release it.
+        """Return which split, operator or source holds event time back, since when, and the remedy.
 
-        Answers while the job runs and after its end; ``print`` it, or look at its ``holds``. Not in PyFlink.
+        It is available while the job runs and after its end. Print it, or examine its ``holds``. Not in PyFlink.
         """

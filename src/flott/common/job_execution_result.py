@@ -1,4 +1,4 @@
-"""What ``execute()`` returns when a job has finished."""
+"""The result of a job, which ``execute()`` returns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["JobExecutionResult"]
 
 @dataclass(frozen=True, slots=True)
 class JobExecutionResult:
-    """The id of the job, how long it ran, its accumulators, and what became of late records."""
+    """The id of the job, its duration, its accumulators, and the counts of late records."""
 
     job_id: JobID
     net_runtime_ms: int
@@ -26,25 +26,25 @@ class JobExecutionResult:
         return self.job_id
 
     def get_net_runtime(self) -> int:
-        """Milliseconds between the start of the first epoch and the end of the last."""
+        """Return the milliseconds between the start of the first epoch and the end of the last."""
         return self.net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The value of one accumulator, None if the job had none of this name."""
+        """Return the value of one accumulator, or None if the job has none of this name."""
         return self.accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """The values of all accumulators, by name."""
+        """Return the values of all accumulators, by name."""
         return dict(self.accumulators)
 
     def get_metrics(self) -> dict[str, int | float]:
-        """What functions counted in their metric groups, as ``operator.metric``. Not in PyFlink."""
+        """Return the values of the functions' metrics, by ``operator.metric``. Not in PyFlink."""
         return dict(self.metrics)
 
     def get_late_records(self) -> tuple[LedgerEntry, ...]:
-        """For every windowed or timed operator what became of its records: in = processed + late + dropped.
+        """Return the record counts of every windowed or timed operator: in = processed + late + dropped.
 
-        Of the run that ended with this result; a job that was started again counts anew. Not in PyFlink.
+        They cover the run that ended with this result. A job that is started again counts from zero. Not in PyFlink.
         """
         return self.ledger
 

@@ -12,7 +12,7 @@ __all__ = ["JobID"]
 
 @dataclass(frozen=True, slots=True)
 class JobID:
-    """Names one job for its whole life, through restarts and recoveries.
+    """Identifies one job through restarts and recoveries.
 
     >>> str(JobID.from_bytes(bytes(16)))
     '00000000000000000000000000000000'
@@ -26,7 +26,7 @@ class JobID:
 
     @staticmethod
     def from_bytes(random_bytes: bytes) -> JobID:
-        """From sixteen bytes. The caller brings the randomness: nothing in this package makes any."""
+        """Create an id from sixteen bytes. The caller provides the randomness."""
         return JobID(random_bytes.hex())
 
     def __str__(self) -> str:

@@ -5,8 +5,8 @@
                                  ▼  └── RESTARTING
                      FAILING ─► FAILED       CANCELLING ─► CANCELED
 
-SUSPENDED: this driver has let go of the job, another may take it up. RECONCILING: kept for Flink's sake.
-Which moves are legal is the job master's table; here are only the names and what they imply.
+SUSPENDED: this driver has released the job, and another may resume it. RECONCILING: exists for compatibility with
+Flink. The job master defines the legal transitions; this module only has the names and their properties.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["JobStatus"]
 
 
 class JobStatus(Enum):
-    """Where a job stands."""
+    """The status of a job."""
 
     CREATED = 0
     RUNNING = 1
@@ -29,13 +29,13 @@ class JobStatus(Enum):
     RESTARTING = 7
     SUSPENDED = 8
     RECONCILING = 9
-    # Flink has it first, PyFlink not at all: it comes last so that PyFlink's numbers stay as they are.
+    # It is first in Flink and absent in PyFlink. It comes last, so that PyFlink's numbers do not change.
     INITIALIZING = 10
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over for good."""
+        """Return whether the job has ended permanently."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether this driver has nothing more to do for the job."""
+        """Return whether this driver has ended its work for the job."""
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()

@@ -1,6 +1,6 @@
-"""What a program says about restarting, as frozen values that can write themselves into a configuration.
+"""The restart strategies of a program, as frozen values that write their options into a configuration.
 
-They decide nothing: the decision is taken on the driver by functions over the options written here.
+They decide nothing: functions of the driver decide, based on these options.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
 
 class RestartStrategyConfiguration(ABC):
-    """One way to restart."""
+    """A restart strategy."""
 
     @abstractmethod
     def get_description(self) -> str:
-        """One sentence for people."""
+        """Return a description in one sentence."""
 
     @abstractmethod
     def write_to(self, configuration: Configuration) -> None:
-        """Sets the options that mean the same as this value. Not in PyFlink."""
+        """Set the options with the same meaning. Not in PyFlink."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoRestart(RestartStrategyConfiguration):
-    """The first failure is the last."""
+    """The job fails with its first failure."""
 
     def get_description(self) -> str:
         return "Restart deactivated."
@@ -43,7 +43,7 @@ class NoRestart(RestartStrategyConfiguration):
 
 @dataclass(frozen=True, slots=True)
 class FallbackRestart(RestartStrategyConfiguration):
-    """Whatever the configuration of the deployment says."""
+    """The strategy of the deployment's configuration."""
 
     def get_description(self) -> str:
         return "Cluster level default restart strategy."
@@ -55,7 +55,7 @@ class FallbackRestart(RestartStrategyConfiguration):
 
 @dataclass(frozen=True, slots=True)
 class FixedDelayRestart(RestartStrategyConfiguration):
-    """So many restarts, with the same pause before each."""
+    """A limited number of restarts, with the same delay before each."""
 
     restart_attempts: int
     delay_ms: int
@@ -107,7 +107,7 @@ class FailureRateRestart(RestartStrategyConfiguration):
 
 @dataclass(frozen=True, slots=True)
 class ExponentialDelayRestart(RestartStrategyConfiguration):
-    """Restarts for ever, with pauses that grow until the job has run well for a while."""
+    """Restarts without a limit, with delays that grow until the job has run without a failure for a while."""
 
     initial_backoff_ms: int
     max_backoff_ms: int
@@ -132,13 +132,13 @@ class ExponentialDelayRestart(RestartStrategyConfiguration):
 
 
 class RestartStrategies:
-    """Factories of restart strategies. A pause is given in milliseconds, as timedelta, Duration or Time.
+    """Factories of restart strategies. A delay is given in milliseconds, as timedelta, Duration or Time.
 
     >>> RestartStrategies.fixed_delay_restart(3, 1000).get_restart_attempts()
     3
     """
 
-    # PyFlink's names for them.
+    # PyFlink's names of the classes.
     NoRestartStrategyConfiguration = NoRestart
     FixedDelayRestartStrategyConfiguration = FixedDelayRestart
     FailureRateRestartStrategyConfiguration = FailureRateRestart
@@ -177,7 +177,7 @@ class RestartStrategies:
         reset_backoff_threshold: int | timedelta | Duration | Time = options.EXPONENTIAL_RESET_THRESHOLD.default,
         jitter_factor: float = options.EXPONENTIAL_JITTER.default,
     ) -> ExponentialDelayRestart:
-        """As in Flink's Java API; PyFlink reaches this strategy through the configuration only."""
+        """Return the strategy as in Flink's Java API. In PyFlink it is only available through the configuration."""
         return ExponentialDelayRestart(
             _millis(initial_backoff, "initial_backoff"),
             _millis(max_backoff, "max_backoff"),

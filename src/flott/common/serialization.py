@@ -1,11 +1,11 @@
-"""How records become bytes and bytes records, at the border to files, queues and sockets. Runs in tasks.
+"""Converts records to bytes and bytes to records, for files, queues and sockets. Runs in tasks.
 
     SerializationSchema ──┬── SimpleStringSchema ──┬── DeserializationSchema
                           ├── ByteArraySchema ─────┘
                           └── RowFieldExtractorSchema
     Encoder                  a record with its separator, for files that are written record by record
 
-All of them are plain picklable objects.
+All classes are plain picklable objects.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ __all__ = [
 
 
 class SerializationSchema(ABC):
-    """Turns a record into the bytes of a message."""
+    """Converts a record to the bytes of a message."""
 
     @abstractmethod
     def serialize(self, element: Any) -> bytes:
-        """The bytes of one record."""
+        """Return the bytes of one record."""
 
 
 class DeserializationSchema(ABC):
-    """Turns the bytes of a message into a record."""
+    """Converts the bytes of a message to a record."""
 
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
-        """The record in one message."""
+        """Return the record of one message."""
 
     @abstractmethod
     def get_produced_type(self) -> TypeInformation:
-        """The type of the records."""
+        """Return the type of the records."""
 
     def is_end_of_stream(self, next_element: Any) -> bool:
-        """Whether this record says that none will follow."""
+        """Return whether this record is the last one."""
         return False
 
 
 @dataclass(frozen=True)
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Text in some character set.
+    """Text in a character set.
 
     >>> SimpleStringSchema().serialize("ä")
     b'\\xc3\\xa4'
@@ -86,7 +86,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 @dataclass(frozen=True)
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes as they are."""
+    """Unchanged bytes."""
 
     def serialize(self, element: Any) -> bytes:
         if not isinstance(element, (bytes, bytearray)):
@@ -104,7 +104,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 @dataclass(frozen=True)
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of a row, which must hold bytes: the key of a Kafka record, for example."""
+    """One field of a row, which must contain bytes, for example the key of a Kafka record."""
 
     field_index: int
 
@@ -126,11 +126,11 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, element: Any) -> bytes:
-        """The bytes of one record, with whatever separates it from the next."""
+        """Return the bytes of one record with its separator."""
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """A line of text for each record: as Flink writes it if its type is declared, else its ``str()``."""
+        """Return an encoder that writes a line per record: as Flink does if the type is declared, else by ``str()``."""
         return SimpleStringEncoder(charset_name)
 
 
@@ -139,7 +139,7 @@ class SimpleStringEncoder(Encoder):
     """One line of text per record."""
 
     charset_name: str = "UTF-8"
-    text: TextForm = str  #: how a record is written
+    text: TextForm = str  #: formats a record
 
     def __post_init__(self) -> None:
         _check_charset(self.charset_name)
@@ -148,7 +148,7 @@ class SimpleStringEncoder(Encoder):
         return f"{self.text(element)}\n".encode(self.charset_name)
 
     def for_records_of(self, declared: TypeInformation | None) -> SimpleStringEncoder:
-        """The encoder that writes records of this type."""
+        """Return the encoder for records of this type."""
         return replace(self, text=text_form(declared))
 
 
@@ -158,5 +158,5 @@ def _check_charset(charset: str) -> None:
     except LookupError:
         raise ProgramError(f"Unknown character set {charset!r}: use a name Python knows, such as 'UTF-8'.") from None
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # otherwise a type checker accepts any name of this module
     __getattr__ = names_of(__name__)

@@ -1,4 +1,4 @@
-"""A program's own serializer for a type: an interface, used in tasks."""
+"""The interface of a program's own serializer for a type, used in tasks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, element: T, stream: BytesIO) -> None:
-        """Appends one value to the stream."""
+        """Append one value to the stream."""
 
     @abstractmethod
     def deserialize(self, stream: BytesIO) -> T:
-        """Reads one value from where the stream stands."""
+        """Read one value at the position of the stream."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)

@@ -1,6 +1,6 @@
-"""Amounts and points of time as frozen values.
+"""Durations and points in time as frozen values.
 
-Nothing here reads a clock. ``Duration`` is kept in nanoseconds, ``Time`` (the older of the two) in milliseconds.
+Nothing here reads a clock. ``Duration`` has nanoseconds, the older ``Time`` milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NANOS_PER_SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, order=True, repr=False)
 class Duration:
-    """An amount of time.
+    """A duration.
 
     >>> Duration.of_seconds(2).to_millis()
     2000
@@ -78,7 +78,7 @@ class Duration:
         return timedelta(microseconds=self.nanos // 1000)
 
     def __str__(self) -> str:
-        """The form configuration files use: ``10 s``."""
+        """Return the form of configuration files: ``10 s``."""
         return format_nanos(self.nanos)
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True, order=True, repr=False)
 class Instant:
-    """A point on the time line: seconds since 1970-01-01T00:00:00Z, and nanoseconds into that second."""
+    """A point in time: seconds since 1970-01-01T00:00:00Z, and nanoseconds within that second."""
 
     seconds: int
     nanos: int
@@ -105,13 +105,13 @@ class Instant:
 
 
 class Time:
-    """A length of time in milliseconds, as window assigners take it.
+    """A duration in milliseconds, as window assigners take it.
 
     >>> Time.seconds(5).to_milliseconds()
     5000
     """
 
-    # Written out and not a dataclass: Flink's constructor names (milliseconds, seconds …) occupy the field names.
+    # This is not a dataclass, because Flink's constructor names (milliseconds, seconds …) occupy the field names.
     __slots__ = ("_milliseconds",)
 
     _milliseconds: int

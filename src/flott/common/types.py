@@ -1,7 +1,7 @@
 """Rows: the records of tables and of streams typed with ``Types.ROW``.
 
-Plain values, used on the driver and in tasks. A row is mutable, as PyFlink's is, so that ``row["f"] = x`` in a ported
-program keeps working; whoever uses one as a key must not change it afterwards.
+Plain values, used on the driver and in tasks. A row is mutable, as in PyFlink, so that ``row["f"] = x`` in a ported
+program keeps working. A row that is used as a key must not be changed afterwards.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Row", "RowKind"]
 
 
 class RowKind(Enum):
-    """What a row means in a changelog: ``str()`` gives Flink's short form, such as ``+I``."""
+    """The kind of a row in a changelog. ``str()`` returns Flink's short form, such as ``+I``."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -64,13 +64,13 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row of the given kind; the values as in the constructor."""
+        """Create a row of the given kind, with the values as in the constructor."""
         row = Row(*args, **kwargs)
         row._row_kind = row_kind
         return row
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """The values by field name; with ``recursive`` also those of rows inside, through lists and dicts."""
+        """Return the values by field name. ``recursive`` converts nested rows, also in lists and dicts."""
         if self._fields is None:
             raise TypeError(f"Only a row with field names becomes a dict, found {self!r}: use set_field_names first.")
         values = map(_without_rows, self._values) if recursive else self._values
@@ -86,7 +86,7 @@ class Row:
         self._fields = tuple(field_names)
 
     def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
-        """The values in the order of ``names``; all values of a row that has no names."""
+        """Return the values in the order of ``names``, or all values if the row has no names."""
         if self._fields is None or tuple(names) == self._fields:
             return self._values
         missing = [name for name in names if name not in self._fields]
@@ -116,8 +116,8 @@ class Row:
         self._values[position] = value
 
     def __getattr__(self, item: str) -> Any:
-        # Called only for what is no attribute of the class. Underscored names are refused first: copy and pickle
-        # ask for some of them while the slots are still empty.
+        # Called only for names that are not attributes of the class. Underscored names are refused first, because copy
+        # and pickle request some of them while the slots are empty.
         position = None if item.startswith("_") else self._position(item)
         if position is None:
             raise AttributeError(item)
@@ -127,7 +127,7 @@ class Row:
         return item in (self._values if self._fields is None else self._fields)
 
     def __call__(self, *args: Any) -> Row:
-        """Uses this row's values as field names: ``Row("name", "age")("Alice", 11)``."""
+        """Create a row with this row's values as field names: ``Row("name", "age")("Alice", 11)``."""
         if len(args) > len(self._values):
             raise ValueError(f"Found {len(args)} values for the {len(self._values)} fields of {self!r}.")
         return restore_row(tuple(self._values), args, self._row_kind.value)
@@ -150,7 +150,7 @@ class Row:
         return len(self._values) == len(other._values) and self.as_dict() == other.as_dict()
 
     def __hash__(self) -> int:
-        # Equality looks at names and not at their order, so neither may the hash.
+        # Equality ignores the order of names, and so must the hash.
         if self._fields is None:
             return hash(tuple(self._values))
         return hash(frozenset(zip(self._fields, self._values, strict=False)))
@@ -162,15 +162,15 @@ class Row:
         return f"Row({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The common row is a plain call with its values: nothing else is written or restored.
+        # A common row is pickled as a plain call with its values.
         if self._fields is None and self._row_kind is _INSERT:
             return Row, tuple(self._values)
-        # _value_ and not value, which is a property written in Python.
+        # Uses _value_, because the property value is slower.
         return restore_row, (self._fields, tuple(self._values), self._row_kind._value_)
 
 
 def restore_row(fields: tuple[str, ...] | None, values: Sequence[Any], kind: int = 0) -> Row:
-    """A row from its parts: what unpickling and type conversion call instead of the constructor."""
+    """Create a row from its parts. Unpickling and type conversion call it instead of the constructor."""
     row = Row.__new__(Row)
     row._fields = fields
     row._values = list(values)

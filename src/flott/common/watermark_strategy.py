@@ -1,8 +1,8 @@
-"""How a stream gets its timestamps and watermarks.
+"""Timestamps and watermarks of a stream.
 
-``WatermarkStrategy`` is the specification, a frozen value made on the driver. The task calls its ``generator_factory``
-once per split and feeds the generator; the runtime keeps ``vars(generator)`` as the generator's state, so a generator
-holds plain values and nothing else. No clock is read here: idleness and alignment are judged by the runtime.
+``WatermarkStrategy`` is the specification, a frozen value created on the driver. The task calls its
+``generator_factory`` once per split and feeds the generator. The runtime saves ``vars(generator)`` as its state, so a
+generator contains only plain values. No clock is read here: the runtime decides idleness and alignment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_WATERMARK = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class Watermark:
-    """Says that no record with this timestamp or an older one is to be expected."""
+    """States that no record with this timestamp or an older one is expected."""
 
     timestamp: int
 
@@ -43,13 +43,13 @@ class Watermark:
 
 
 class TimestampAssigner(ABC):
-    """Gives every record its event time."""
+    """Assigns an event time to every record."""
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """The event time of ``value`` in milliseconds since 1970 UTC.
+        """Return the event time of ``value`` in milliseconds since 1970 UTC.
 
-        ``record_timestamp`` is the one it carries already, ``MIN_WATERMARK`` if it carries none.
+        ``record_timestamp`` is its current timestamp, or ``MIN_WATERMARK`` if it has none.
         """
 
 
@@ -58,7 +58,7 @@ class FunctionTimestampAssigner(TimestampAssigner):
 
     def __init__(self, function: Callable[[Any, int], int]):
         self._function = function
-        # Shadows the method: the function is called for every record, and a second frame would cost as much as most.
+        # Replaces the method, because a second call per record would be expensive.
         self.extract_timestamp = function  # type: ignore[method-assign,assignment]
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
@@ -75,31 +75,31 @@ class FunctionTimestampAssigner(TimestampAssigner):
 
 
 class WatermarkOutput(ABC):
-    """Where a generator puts its watermarks."""
+    """Receives the watermarks of a generator."""
 
     @abstractmethod
     def emit_watermark(self, watermark: Watermark) -> None:
-        """Advances event time; a watermark behind the last one is ignored. Ends idleness."""
+        """Advance event time, and end idleness. A watermark below the last one is ignored."""
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Nobody downstream should wait for this stream until it is active again."""
+        """Mark the stream as idle: downstream operators do not wait for it until it is active again."""
 
     @abstractmethod
     def mark_active(self) -> None:
-        """This stream counts again."""
+        """Mark the stream as active."""
 
 
 class WatermarkGenerator(ABC):
-    """Makes watermarks from what it sees. Subclass it and hand the class to ``WatermarkStrategy.for_generator``."""
+    """Produces watermarks from records. Pass a subclass to ``WatermarkStrategy.for_generator``."""
 
     @abstractmethod
     def on_event(self, value: Any, timestamp: int, output: WatermarkOutput) -> None:
-        """Called for every record; may emit at once."""
+        """Handle a record; may emit immediately."""
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called from time to time, at the latest when an epoch ends."""
+        """Handle the end of an epoch, at the latest."""
 
 
 class BoundedOutOfOrdernessGenerator(WatermarkGenerator):
@@ -107,7 +107,7 @@ class BoundedOutOfOrdernessGenerator(WatermarkGenerator):
 
     def __init__(self, out_of_orderness_ms: int):
         self.out_of_orderness_ms = out_of_orderness_ms
-        # Chosen so that nothing underflows and current() is the lowest watermark until the first record.
+        # The initial value prevents an underflow and makes current() the lowest watermark until the first record.
         self.max_timestamp = MIN_WATERMARK + out_of_orderness_ms + 1
 
     def on_event(self, value: Any, timestamp: int, output: WatermarkOutput) -> None:
@@ -115,12 +115,12 @@ class BoundedOutOfOrdernessGenerator(WatermarkGenerator):
             self.max_timestamp = timestamp
 
     def on_batch(self, timestamps: list[int]) -> None:
-        """As ``on_event`` for many records at once."""
+        """Handle many records at once, as ``on_event`` does one."""
         if timestamps:
             self.max_timestamp = max(self.max_timestamp, max(timestamps))
 
     def current(self) -> int:
-        """The watermark it would emit now."""
+        """Return the watermark that it would emit now."""
         return self.max_timestamp - self.out_of_orderness_ms - 1
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
@@ -128,7 +128,7 @@ class BoundedOutOfOrdernessGenerator(WatermarkGenerator):
 
 
 class MonotonousGenerator(BoundedOutOfOrdernessGenerator):
-    """For timestamps that never go back: the newest one closes all before it."""
+    """For ascending timestamps: the newest timestamp closes all before it."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -136,7 +136,7 @@ class MonotonousGenerator(BoundedOutOfOrdernessGenerator):
 
 @dataclass(frozen=True, slots=True)
 class BoundedOutOfOrdernessFactory:
-    """Makes the generator; a value and not a closure, so that strategies can be compared and pickled."""
+    """Creates the generator. It is a value and not a closure, so that strategies can be compared and pickled."""
 
     out_of_orderness_ms: int
 
@@ -155,25 +155,25 @@ class WatermarkStrategy:
 
     #: None: the stream has no watermarks.
     generator_factory: Callable[[], WatermarkGenerator] | None = None
-    #: None: the records keep the timestamps their source gave them.
+    #: None: the records keep the timestamps of their source.
     timestamp_assigner: TimestampAssigner | None = None
-    #: None: the stream never counts as idle.
+    #: None: the stream is never idle.
     idle_timeout_ms: int | None = None
-    #: Sources with the same group wait for each other; the drift is set if and only if the group is.
+    #: Sources of the same group are aligned. The drift is set if and only if the group is.
     alignment_group: str | None = None
     max_drift_ms: int | None = None
     alignment_interval_ms: int = 1000
-    #: Event time is the clock of the epoch that reads a record; then there is no generator and no assigner.
+    #: Event time is the clock of the epoch that reads a record. Then there is no generator and no assigner.
     ingestion_time: bool = False
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """For streams, or splits, whose timestamps only ascend."""
+        """Return a strategy for streams, or splits, with ascending timestamps."""
         return WatermarkStrategy(MonotonousGenerator)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """For records that come late by ``max_out_of_orderness`` at most."""
+        """Return a strategy for records that are late by at most ``max_out_of_orderness``."""
         millis = _millis(max_out_of_orderness, "max_out_of_orderness")
         if millis < 0:
             raise ProgramError(f"max_out_of_orderness must not be negative, found {max_out_of_orderness}.")
@@ -181,12 +181,12 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """For programs that use processing time only."""
+        """Return a strategy for programs that use only processing time."""
         return WatermarkStrategy()
 
     @staticmethod
     def for_generator(factory: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """With the program's own generator: its class, or any function that makes one. Not in PyFlink."""
+        """Return a strategy with a custom generator: its class, or a function that creates one. Not in PyFlink."""
         if not callable(factory):
             raise ProgramError(
                 f"for_generator takes a WatermarkGenerator class or a function without parameters, found {factory!r}."
@@ -195,16 +195,17 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_ingestion_time() -> WatermarkStrategy:
-        """A record's time is the time it is read, and event time follows the clock, with and without records.
+        """Return a strategy in which the timestamp of a record is the time at which it is read.
 
-        Never goes back, even where the clock does. Not in PyFlink.
+        Event time follows the clock, with and without records. It never goes back, even if the clock does. Not in
+        PyFlink.
         """
         return WatermarkStrategy(ingestion_time=True)
 
     def with_timestamp_assigner(
         self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
     ) -> WatermarkStrategy:
-        """With timestamps from the records; a function of (value, record_timestamp) will do."""
+        """Return the strategy with timestamps by an assigner or a function of (value, record_timestamp)."""
         self._refuse_ingestion_time("with_timestamp_assigner", "records are stamped with the clock")
         if isinstance(timestamp_assigner, TimestampAssigner):
             return replace(self, timestamp_assigner=timestamp_assigner)
@@ -217,9 +218,9 @@ class WatermarkStrategy:
         return replace(self, timestamp_assigner=FunctionTimestampAssigner(extract))
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """A split without records for so long no longer holds back the watermark.
+        """Return the strategy with an idle timeout, after which a split without records does not hold event time back.
 
-        Without effect in ingestion time, which follows the clock and waits for no split.
+        It has no effect on ingestion time, which follows the clock and waits for no split.
         """
         return replace(self, idle_timeout_ms=_positive_millis(idle_timeout, "idle_timeout"))
 
@@ -229,9 +230,9 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
     ) -> WatermarkStrategy:
-        """Splits ahead of the slowest of their group by more than the drift pause until it catches up.
+        """Return the strategy with alignment: a split ahead of the slowest in its group by more than the drift pauses.
 
-        ``update_interval`` is kept for Flink's sake: who pauses is decided anew before every epoch.
+        ``update_interval`` exists for compatibility with Flink: alignment is decided before every epoch.
         """
         self._refuse_ingestion_time("with_watermark_alignment", "all sources follow the same clock")
         drift = _positive_millis(max_allowed_watermark_drift, "max_allowed_watermark_drift")
@@ -258,5 +259,5 @@ def _positive_millis(duration: Duration, parameter: str) -> int:
         raise ProgramError(f"{parameter} must be at least one millisecond, found {duration}.")
     return millis
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # otherwise a type checker accepts any name of this module
     __getattr__ = names_of(__name__)

@@ -1,1 +1,1 @@
-"""The commands of ``flott``, a module each; ``flott.cli.command_list`` lists them."""
+"""The modules of the commands of ``flott``. ``flott.cli.command_list`` lists the commands."""

@@ -1,4 +1,4 @@
-"""``flott cancel`` and ``flott stop``: end a job, without and with a savepoint."""
+"""``flott cancel``, ``flott stop`` and ``flott rescale``: orders to a running job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flott.client.operations import await_operation, trigger
 from flott.common._savepoint_format import SavepointFormatType
 from flott.runtime.orders import CancelWithSavepoint, RescaleJob, StopWithSavepoint
 
-#: Stands for "with a savepoint, in the directory that is configured".
+#: Stands for "with a savepoint, in the configured directory".
 _DEFAULT = ""
 
 
@@ -23,8 +23,8 @@ _DEFAULT = ""
 @format_option()
 @pass_invocation
 def cancel(invocation: Invocation, job: str | None, directory: str | None, format_type: str) -> None:
-    """Cancel JOB: it ends where it stands, and what it had not committed is gone."""
-    if job is None:  # cancel -s JOB: what looks like a directory is the job, as in Flink
+    """Cancel JOB. It ends immediately, and uncommitted results are dropped."""
+    if job is None:  # cancel -s JOB: the value of -s is the job, as in Flink
         job, directory = directory, _DEFAULT
     if not job:
         raise click.UsageError("Name the job to cancel.")
@@ -34,7 +34,7 @@ def cancel(invocation: Invocation, job: str | None, directory: str | None, forma
         client.patch(f"/jobs/{ident}", mode="cancel")
         terminal.report(f"Cancelled job {ident}.", {"jid": ident})
         return
-    terminal.note(f"Cancelling job {ident} with a savepoint. `flott stop` lets the job end in good order.")
+    terminal.note(f"Cancelling job {ident} with a savepoint. Prefer `flott stop`, which ends the job regularly.")
     order = CancelWithSavepoint(directory or None, SavepointFormatType[format_type.upper()])
     operation = trigger(client, ident, order)
     conclude_savepoint(invocation, ident, operation, done=f"Cancelled job {ident}. Savepoint stored in {{path}}.")
@@ -43,17 +43,17 @@ def cancel(invocation: Invocation, job: str | None, directory: str | None, forma
 @command("stop")
 @click.argument("job", type=RUNNING_JOB)
 @click.option("-p", "--savepoint-path", "--savepointPath", "directory", metavar="DIR",
-              help="Where the savepoint goes; without it, execution.checkpointing.savepoint-dir.")  # fmt: skip
-@click.option("-d", "--drain", is_flag=True, help="Bring event time to its end first: all windows and timers fire.")
+              help="The directory of the savepoint (default: execution.checkpointing.savepoint-dir).")  # fmt: skip
+@click.option("-d", "--drain", is_flag=True, help="Advance event time to its end first: all windows and timers fire.")
 @format_option()
 @click.option("-detached", "--detached", is_flag=True, help="Do not wait until it is done.")
 @pass_invocation
 def stop(
     invocation: Invocation, job: str, directory: str | None, drain: bool, format_type: str, detached: bool
 ) -> None:
-    """End JOB with a savepoint, from which it can go on later.
+    """End JOB with a savepoint from which it can be continued.
 
-    With --drain it cannot: what had not ended by then is brought to an end.
+    With --drain it cannot be continued, because all windows and timers have fired.
     """
     ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
     verb = "Draining" if drain else "Suspending"
@@ -70,7 +70,7 @@ def stop(
 @click.option("-detached", "--detached", is_flag=True, help="Do not wait for the first epoch with it.")
 @pass_invocation
 def rescale(invocation: Invocation, job: str, parallelism: int, operator: str | None, detached: bool) -> None:
-    """Give JOB another PARALLELISM while it runs, between two epochs."""
+    """Change the parallelism of JOB while it runs, between two epochs."""
     ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
     whom = f"operator {operator} of job {ident}" if operator else f"job {ident}"
     terminal.note(f"Rescaling {whom} to parallelism {parallelism}.")

@@ -1,4 +1,4 @@
-"""``flott checkpoints`` and ``flott checkpoint``: the last checkpoints of a job, and one more."""
+"""``flott checkpoints`` and ``flott checkpoint``: show the last checkpoints of a job, and trigger one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flott.runtime.orders import TakeCheckpoint
 if TYPE_CHECKING:
     from rich.text import Text
 
-#: The phases of an epoch in their order, with the color and the sign of each in the bar.
+#: The phases of an epoch in their order, with color and character of each in the bar.
 PHASES = (("plan", "blue", "p"), ("schedule", "magenta", "s"), ("run", "green", "r"), ("ack", "yellow", "a"),
           ("commit", "cyan", "c"))  # fmt: skip
 _BAR_WIDTH = 24
@@ -29,9 +29,9 @@ _COLUMNS = ("id", "type", "status", "started", "duration", "size", "full size", 
 @click.argument("job", type=JOB)
 @pass_invocation
 def checkpoints(invocation: Invocation, job: str) -> None:
-    """Show the last checkpoints and savepoints of JOB: when, how long, how large, where.
+    """Show the last checkpoints and savepoints of JOB with time, duration, size and path.
 
-    "size" is what a checkpoint added, "full size" all that it refers to. The bar shows where the time went.
+    "size" is what a checkpoint added, "full size" all that it refers to. The bar shows the phases.
     """
     from rich.text import Text
 
@@ -45,7 +45,7 @@ def checkpoints(invocation: Invocation, job: str) -> None:
 
 
 def history(items: Sequence[Mapping[str, Any]]) -> Any:
-    """The table of some checkpoints."""
+    """Return the table of checkpoints."""
     longest = max((item["end_to_end_duration"] for item in items), default=0)
     rows = (tuple(_row(item, longest)) for item in items)
     return table(_COLUMNS, rows, {"id", "duration", "size", "full size", "records"})
@@ -69,7 +69,7 @@ def _row(item: Mapping[str, Any], longest: int) -> Iterator[object]:
 
 
 def phase_bar(phases: Mapping[str, float], width: float) -> Text:
-    """How the duration of an epoch is divided; the width says how long it was among the others."""
+    """Return a bar of the phases of an epoch. Its width is relative to the longest epoch."""
     from rich.text import Text
 
     total = sum(phases.get(phase, 0.0) for phase, _, _ in PHASES)
@@ -89,11 +89,11 @@ def phase_bar(phases: Mapping[str, float], width: float) -> Text:
 @command("checkpoint")
 @click.argument("job", type=RUNNING_JOB)
 @click.option(
-    "-full", "--full", is_flag=True, help="Taken for Flink's sake: what a checkpoint adds is decided by state."
+    "-full", "--full", is_flag=True, help="Accepted without effect: a checkpoint contains what changed."
 )
 @pass_invocation
 def checkpoint(invocation: Invocation, job: str, full: bool) -> None:
-    """Complete an epoch of JOB now, with or without input: a checkpoint."""
+    """Complete an epoch of JOB now, with or without input. An epoch is a checkpoint."""
     ident, client = job_id(invocation, job), invocation.client
     kind = "FULL" if full else "CONFIGURED"
     invocation.terminal.note(f"Triggering checkpoint for job {ident}.")

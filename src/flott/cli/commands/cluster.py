@@ -1,4 +1,4 @@
-"""``flott cluster``: start, stop and look at session clusters of this machine, and look at others."""
+"""``flott cluster``: start, stop and inspect session clusters of this machine, and inspect others."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.announcement import Announcement, announcement_in
 from flott.runtime.jobmanager.folders import ClusterFolders, home
 
-#: What Python is to run; -P: a JobManager imports nothing from the folder it happens to be started in.
+#: The Python command; -P: a JobManager imports nothing from the folder in which it is started.
 SERVER = ("-P", "-m", "flott.server")
 _POLL_MS = 100
 
 
 @group("cluster")
 def cluster() -> None:
-    """Start, stop and look at session clusters.
+    """Start, stop and inspect session clusters.
 
-    A session is a JobManager with its Spark application: programs are handed to it with `flott run`. Several can run on
-    one machine, each with an id of its own: `flott --cluster ID cluster start --port 0`.
+    A session is a JobManager with its Spark application. `flott run` submits programs to it. Several can run on one
+    machine, each with its own id: `flott --cluster ID cluster start --port 0`.
     """
 
 
@@ -48,15 +48,15 @@ def cluster() -> None:
 @click.option(
     "--master", metavar="MASTER", help="Spark's master: local[*], local-cluster[…], spark://…, yarn, k8s://…."
 )
-@click.option("--port", type=click.IntRange(0, 65535), help="The port of the REST API; 0: any that is free.")
-@click.option("--foreground", is_flag=True, help="Run the JobManager here, until it is stopped, instead of a daemon.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port of the REST API; 0: a free one.")
+@click.option("--foreground", is_flag=True, help="Run the JobManager in this process instead of a daemon.")
 @click.option("--wait/--no-wait", default=True, help="Whether to wait until the JobManager answers (default: wait).")
 @click.option("--timeout", type=click.IntRange(1), default=120, metavar="SECONDS", help="How long to wait.")
 @pass_invocation
 def start(
     invocation: Invocation, master: str | None, port: int | None, foreground: bool, wait: bool, timeout: int
 ) -> int:
-    """Start a JobManager on this machine; nothing if it runs already."""
+    """Start a JobManager on this machine, unless it is already running."""
     if master is not None:
         invocation.properties["spark.master"] = master
     if port is not None:
@@ -91,7 +91,7 @@ def start(
 @click.option("--timeout", type=click.IntRange(1), default=60, metavar="SECONDS", help="How long to wait for its end.")
 @pass_invocation
 def stop(invocation: Invocation, timeout: int) -> int:
-    """Stop a JobManager. Jobs that run are kept, and go on when it is started again."""
+    """Stop a JobManager. Running jobs are kept and continue when it is started again."""
     configuration = invocation.configuration
     found = LocalCluster.of(configuration)
     elsewhere = configuration.contains(cluster_options.REST_ADDRESS) or "rest.port" in invocation.properties
@@ -120,7 +120,7 @@ def _start_daemon(invocation: Invocation, logs: Path) -> subprocess.Popen[bytes]
 def _await_start(
     invocation: Invocation, started: subprocess.Popen[bytes], folders: ClusterFolders, timeout: int
 ) -> Announcement:
-    """How it is reached, once it answers, or the one that leads does."""
+    """Return the address of the JobManager, or of the leader, once it answers."""
 
     def announced() -> Announcement | None:
         found = announcement_in(folders.own)
@@ -143,7 +143,7 @@ def _await_start(
 
 
 def _stop(invocation: Invocation, found: LocalCluster, timeout: int) -> str:
-    """Stop it by a request, or else by signals; what it took."""
+    """Stop the JobManager by a request, or by signals. Return what ended it."""
     announced = found.running
     clock = SystemClock()
 
@@ -152,7 +152,7 @@ def _stop(invocation: Invocation, found: LocalCluster, timeout: int) -> str:
 
     with invocation.terminal.busy("Stopping the JobManager"):
         try:
-            # A request goes to the one that leads, which with high availability may be another than is to be stopped.
+            # A request reaches the leader, which with high availability may not be the JobManager to stop.
             if announced is None or announced.url == invocation.client.url:
                 invocation.client.delete("/cluster")
                 if _await(gone, timeout, clock):
@@ -185,7 +185,7 @@ def _say_started(invocation: Invocation, announcement: Announcement, folder: Pat
 @cluster.command("status")
 @pass_invocation
 def status(invocation: Invocation) -> int:
-    """Show a cluster: where it is, its jobs, slots and memory, and who leads."""
+    """Show a cluster: address, jobs, slots, memory and leader."""
     document = _status(invocation, SystemClock())
     jobs, slots, memory = document["jobs"], document["slots"], document["memory"]
     lines: list[tuple[str, object]] = [
@@ -290,7 +290,7 @@ def _said(folders: ClusterFolders) -> str:
 
 
 def _await(done: Callable[[], bool], seconds: float, clock: Clock) -> bool:
-    """Whether it is done within the time."""
+    """Return whether the condition becomes true within the time."""
     began = clock.monotonic()
     never = threading.Event()
     while not done():

@@ -1,4 +1,4 @@
-"""``flott completion``: the script that makes a shell complete commands, options and job ids."""
+"""``flott completion``: print the script that makes a shell complete commands, options and job ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flott config``: every option with its value, its default, where the value came from and what it means."""
+"""``flott config``: show every option with its value, default, origin and meaning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OptionRow:
-    """An option as it is shown."""
+    """An option in the output."""
 
     key: str
     value: str | None  #: None: not set, and no default
@@ -59,15 +59,16 @@ class OptionRow:
 @click.option("--changed", is_flag=True, help="Only options that are set, in a file or otherwise.")
 @pass_invocation
 def config(invocation: Invocation, words: tuple[str, ...], changed: bool) -> int:
-    """Show options: value, default, where the value came from, and meaning.
+    """Show options with value, default, origin and meaning.
 
-    Without arguments all of them; with keys these; with words those that have all the words in their key or meaning.
+    Without arguments, show all options. With keys, show these. With words, show those whose key or meaning contains all
+    the words.
 
     \b
     flott config --changed
     flott config rest.port
     flott config checkpoint directory
-    flott config check flott.yaml     look over a file: exit code 2 if something is wrong with it
+    flott config check flott.yaml     check a file: exit code 2 if it has errors
     """
     if words[:1] == ("check",):
         return _check(invocation, words[1:])
@@ -86,7 +87,7 @@ def config(invocation: Invocation, words: tuple[str, ...], changed: bool) -> int
 
 
 def rows(found: settings.Settings) -> list[OptionRow]:
-    """Every option, and whatever else is set, by key."""
+    """Return every option and all other keys that are set, sorted by key."""
     values = found.configuration.to_dict()
     listed = {option.key: option for option in options.ALL_OPTIONS}
     return [_row(key, listed.get(key), values.get(key), found.origins.get(key)) for key in sorted({*listed, *values})]
@@ -98,7 +99,7 @@ def _row(key: str, option: ConfigOption[Any] | None, text: str | None, origin: s
 
 
 def select(all_rows: list[OptionRow], words: tuple[str, ...]) -> list[OptionRow]:
-    """Those with one of these keys; or else those that have all the words in their key or meaning."""
+    """Return the options with one of these keys, or those whose key or meaning contains all the words."""
     wanted = {option.key if (option := options.option_of(word)) is not None else word for word in words}
     exact = [row for row in all_rows if row.key in wanted]
     if words and len(exact) == len(wanted):

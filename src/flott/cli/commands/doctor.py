@@ -1,4 +1,4 @@
-"""``flott doctor``: what is wrong on this machine, and the fix."""
+"""``flott doctor``: check this machine and suggest fixes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.WRONG: "bold red
 
 
 @command("doctor")
-@click.option("--spark", "with_spark", is_flag=True, help="Also run a tiny job on Spark (ten seconds or so).")
+@click.option("--spark", "with_spark", is_flag=True, help="Also run a small job on Spark (about ten seconds).")
 @pass_invocation
 def doctor(invocation: Invocation, with_spark: bool) -> int:
     """Check this machine: Python, packages, Java, Spark, folders, memory, limits, ports, configuration and session.
@@ -60,7 +60,7 @@ def _all(invocation: Invocation, with_spark: bool) -> Iterator[Diagnosis]:
     yield from diagnosis.packages(configuration)
     yield diagnosis.java()
     if with_spark:
-        with invocation.terminal.busy("Running a tiny job on Spark"):
+        with invocation.terminal.busy("Running a small job on Spark"):
             found = diagnosis.spark(clock)
         yield found
     yield from diagnosis.folders(configuration, clock)
@@ -85,7 +85,7 @@ def _session(configuration: Configuration) -> Diagnosis:
 
     def ask() -> str:
         with RestClient(configuration) as client:
-            client.get("/overview")["taskmanagers"]  # which another server would not have
+            client.get("/overview")["taskmanagers"]  # another server would not have this field
             return client.url
 
     named = any(configuration.contains_key(key) for key in ("rest.address", "rest.port", "high-availability.type"))

@@ -1,4 +1,4 @@
-"""``flott info``: the graph of a program, without running it, or of a job."""
+"""``flott info``: show the graph of a program, without running it, or of a job."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RULE = "-" * 62
 
 
 class InfoCommand(ProgramCommand):
-    """A job has no arguments: behind it, too, stand options of the command."""
+    """A job has no arguments, so options of the command may follow it."""
 
     def divide(self, ctx: click.Context, args: list[str]) -> Divided:
         divided = super().divide(ctx, args)
@@ -47,14 +47,14 @@ class InfoCommand(ProgramCommand):
 
 @click.command("info", cls=InfoCommand)
 @click.argument("words", nargs=-1, type=JOB_OR_PATH, metavar="PROGRAM|JOB [ARGUMENT]...")
-@click.option("--plan", "as_plan", is_flag=True, help="Print the plan as JSON between the lines Flink's client prints.")
-@click.option("--svg", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Write a picture, too.")
+@click.option("--plan", "as_plan", is_flag=True, help="Print the plan as JSON between the lines of Flink's client.")
+@click.option("--svg", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Also write a picture.")
 @program_options
 @pass_invocation
 def info(invocation: Invocation, /, words: tuple[str, ...], as_plan: bool, svg: str | None, **flags: Any) -> None:
-    """Show the graph of PROGRAM, which is not run: its main runs as far as its first execute(). Or that of JOB.
+    """Show the graph of PROGRAM, whose main runs only up to its first execute(), or that of JOB.
 
-    On a terminal it is drawn; elsewhere the plan is printed as JSON.
+    On a terminal the graph is drawn; otherwise the plan is printed as JSON.
     """
     invocation.properties |= program_properties(flags)
     found = _plan(invocation, flags, words)
@@ -83,7 +83,7 @@ def _plan(invocation: Invocation, flags: Mapping[str, Any], words: Sequence[str]
 
 
 def drawn(plan: dict[str, Any]) -> Text:
-    """The graph for a terminal."""
+    """Return the graph for a terminal."""
     from rich.text import Text
 
     vertices = vertices_of(plan)
@@ -102,7 +102,7 @@ def drawn(plan: dict[str, Any]) -> Text:
 
 
 def plan_of_program(invocation: Invocation, words: Sequence[str]) -> dict[str, Any]:
-    """Run a program's main in a process of its own as far as its first job, and read the plan of that."""
+    """Run a program's main in a separate process up to its first job, and return the plan of that job."""
     from flott.client.program import ended_without_job, program_of
     from flott.execution import PLAN_VARIABLE
 
@@ -123,7 +123,7 @@ def plan_of_program(invocation: Invocation, words: Sequence[str]) -> dict[str, A
 
 
 def _has_descriptor() -> bool:
-    """What a program prints is no part of the plan: it goes where notes go."""
+    """Redirect the program's output to stderr, because it is not part of the plan."""
     try:
         sys.stderr.fileno()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""``flott list``: the jobs of a cluster, in the lines that Flink's client prints and scripts read."""
+"""``flott list``: list the jobs of a cluster, in the lines of Flink's client, which scripts parse."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
 
 
 @command("list")
-@click.option("-a", "--all", "everything", is_flag=True, help="All jobs, ended ones too.")
-@click.option("-r", "--running", is_flag=True, help="Only jobs that run or are being restarted.")
-@click.option("-s", "--scheduled", is_flag=True, help="Only jobs that are about to start.")
+@click.option("-a", "--all", "everything", is_flag=True, help="All jobs, including ended ones.")
+@click.option("-r", "--running", is_flag=True, help="Only running and restarting jobs.")
+@click.option("-s", "--scheduled", is_flag=True, help="Only scheduled jobs.")
 @pass_invocation
 def list_jobs(invocation: Invocation, everything: bool, running: bool, scheduled: bool) -> None:
-    """List the jobs of a cluster: those that run and those that are about to.
+    """List the running and scheduled jobs of a cluster.
 
     A line is "start time : job id : name (state)".
     """
@@ -39,14 +39,14 @@ def list_jobs(invocation: Invocation, everything: bool, running: bool, scheduled
 
 
 def kind_of(state: str) -> str:
-    """Under which title Flink lists a job in this state."""
+    """Return the title under which Flink lists a job in this state."""
     if state in _SCHEDULED:
         return "scheduled"
     return "ended" if state in ENDED else "running"
 
 
 def lines_of(jobs: Sequence[Mapping[str, Any]], kinds: set[str]) -> Iterator[str]:
-    """Jobs under Flink's titles. Pure."""
+    """Return the lines of jobs under Flink's titles. Pure."""
     titles = (("running", "Running/Restarting"), ("scheduled", "Scheduled"), ("ended", "Terminated"))
     for kind, title in titles:
         if kind not in kinds:
@@ -61,6 +61,6 @@ def lines_of(jobs: Sequence[Mapping[str, Any]], kinds: set[str]) -> Iterator[str
 
 
 def line_of(job: Mapping[str, Any]) -> str:
-    """A job as Flink prints it."""
+    """Return the line of a job as Flink prints it."""
     started = datetime.fromtimestamp(max(0, job["start-time"]) / 1000).strftime("%d.%m.%Y %H:%M:%S")
     return f"{started} : {job['jid']} : {job['name']} ({job['state']})"

@@ -1,4 +1,4 @@
-"""``flott logs``: what a job, the JobManager or a task manager said."""
+"""``flott logs``: show the log of a job, the JobManager or a task manager."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _SOURCE = JobType(words=(_JOB_MANAGER, _TASK_MANAGER))
 
 @command("logs")
 @click.argument("source", type=_SOURCE, metavar="JOB|jobmanager|taskmanager[:ID]")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is said next, until the job ends.")
+@click.option("-f", "--follow", is_flag=True, help="Continue with new lines until the job ends.")
 @click.option("-n", "--tail", type=click.IntRange(0, 100_000), metavar="N", help="Only the last N lines.")
 @click.option("--level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], False),
               help="Only this level and those above it.")  # fmt: skip
-@click.option("--operator", metavar="UID", help="Only what this operator said, by name or uid.")
-@click.option("--subtask", type=click.IntRange(0), metavar="N", help="Only what this subtask said.")
+@click.option("--operator", metavar="UID", help="Only lines of this operator, by name or uid.")
+@click.option("--subtask", type=click.IntRange(0), metavar="N", help="Only lines of this subtask.")
 @pass_invocation
 def logs(
     invocation: Invocation, source: str, follow: bool, tail: int | None, level: str | None, operator: str | None,
     subtask: int | None,
 ) -> None:  # fmt: skip
-    """Show what a job, the JobManager or a task manager said; of a job, what its functions printed, too."""
+    """Show the log of a job, the JobManager or a task manager. That of a job includes the output of its functions."""
     place, _, name = source.partition(":")
     wanted = {"level": level.upper() if level else None, "operator": operator, "subtask": subtask}
     if place in (_JOB_MANAGER, _TASK_MANAGER):
@@ -81,7 +81,7 @@ def _task_manager(invocation: Invocation, name: str) -> str:
 
 
 def last_lines(text: str, count: int | None) -> str:
-    """The end of a text."""
+    """Return the last lines of a text."""
     return text if count is None else "".join(text.splitlines(keepends=True)[-count:] if count else [])
 
 

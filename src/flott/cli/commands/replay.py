@@ -1,4 +1,4 @@
-"""``flott replay``: run a retained epoch of a job again, here, to look at it."""
+"""``flott replay``: run a retained epoch of a job again in this process, to inspect it."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
     from flott.runtime.replay.recorded_epoch import RecordedEpoch
     from flott.runtime.replay.replay import Replayed
 
-#: Records of an operator that are shown unless somebody wants more.
+#: The default number of records of an operator that are shown.
 _LIMIT = 20
 
 
 @command("replay")
 @click.argument("job", type=JOB_OR_PATH, metavar="JOB|DIRECTORY")
 @click.option("-e", "--epoch", metavar="N", help="Which epoch: a number, latest (that completed) or failed. Without it:"
-              " what there is.")  # fmt: skip
-@click.option("--operator", metavar="UID", help="Show what this operator got and emitted, by its uid, id or name.")
+              " list the epochs.")  # fmt: skip
+@click.option("--operator", metavar="UID", help="Show input and output of this operator, by its uid, id or name.")
 @click.option("--key", metavar="K", help="Only records of this key: a Python literal, or else a text.")
 @click.option("--pdb", "use_pdb", is_flag=True,
               help="Stop in the operator's function at its first record (of the key), and where it fails.")  # fmt: skip
 @click.option("-n", "--limit", type=click.IntRange(0), default=_LIMIT, show_default=True,
-              help="Show so many records of an operator; 0: all.")  # fmt: skip
-@click.option("--program", "program", metavar="FILE", help="Take the graph from this program instead of the kept job.")
+              help="The number of records of an operator to show; 0: all.")  # fmt: skip
+@click.option("--program", "program", metavar="FILE", help="Take the graph from this program, not from the job.")
 @click.option("--argument", "arguments", multiple=True, metavar="TEXT", help="An argument of the program; repeatable.")
 @click.option("--run-writers", is_flag=True,
-              help="Run the writers of all sinks. Nothing is committed, but what they stage may stay.")  # fmt: skip
+              help="Run the writers of all sinks. Nothing is committed, but staged output may remain.")  # fmt: skip
 @pass_invocation
 def replay(
     invocation: Invocation, job: str, epoch: str | None, operator: str | None, key: str | None, use_pdb: bool,
     limit: int, program: str | None, arguments: Sequence[str], run_writers: bool,
 ) -> int:  # fmt: skip
-    """Run a retained epoch of JOB again, in this process: the recorded plan, state, clock and seed, the same records.
+    """Run a retained epoch of JOB again, in this process, with the recorded input, state, clock and seed.
 
-    Nothing of the job is touched and nothing is committed; the job may be running. What comes out is compared with what
-    was recorded. An epoch that made the job fail can be replayed, too: it shows why, and --pdb stops there.
+    The job is not modified and nothing is committed; the job may be running. The result is compared with the recorded
+    one. An epoch that made the job fail can be replayed to find the cause; --pdb stops there.
 
     DIRECTORY is the folder of a job below execution.checkpointing.dir, with --program for its graph.
     """
@@ -63,7 +63,7 @@ def replay(
     directory = _directory(invocation, job)
     if epoch is None:
         return _list(invocation, directory, replayable(directory))
-    # First the program: a job that runs keeps its epochs for a while only.
+    # The program is loaded first, because a running job keeps its epochs only for a while.
     graph, configuration = _graph(invocation, Path(directory).name, program, arguments)
     with held(_chosen(directory, epoch)) as recorded:
         return _Session(invocation, recorded, graph, configuration, run_writers).run(operator, key, use_pdb, limit)
@@ -92,7 +92,7 @@ def _list(invocation: Invocation, directory: str, epochs: Sequence[int]) -> int:
         try:
             found = read_epoch(directory, number)
         except StateError:
-            continue  # the job runs, and has let go of it meanwhile
+            continue  # the running job has deleted it meanwhile
         records = [part.records for plan in found.input.slices.values() for part in plan.slices]
         known = sum(filter(None, records)) if all(count is not None for count in records) else None
         rows.append((number, "complete" if found.after is not None else "not complete", known))
@@ -148,7 +148,7 @@ class _Session:
                 return ExitCode.OK
             again = None
             if not use_pdb and once.card is None:
-                # What functions print, they have printed already.
+                # Output of functions has been printed already.
                 with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
                     again = stack.enter_context(
                         replayed(recorded, graph, configuration, watch=watch, run_writers=self._run_writers)
@@ -236,7 +236,7 @@ class _Session:
 
 
 class _Shown:
-    """What an operator got and emitted, to be shown."""
+    """The input and output of an operator, to be shown."""
 
     def __init__(self, replay: Replayed, ident: OperatorId, both: bool, limit: int):
         from flott.runtime.replay.observation import SeenTraffic
@@ -301,7 +301,10 @@ def _directory(invocation: Invocation, job: str) -> str:
 
 
 def _directory_of_kept_job(invocation: Invocation, job: str) -> str | None:
-    """Where a job keeps its checkpoints that a cluster of this machine has, which need not be running."""
+    """Return the checkpoint directory of a job that a cluster of this machine stores.
+
+    The cluster need not be running.
+    """
     from flott.runtime.jobmanager.folders import ClusterFolders
     from flott.runtime.jobmanager.job_store import read_submission
     from flott.runtime.storage import local_path
@@ -323,13 +326,13 @@ def _graph(
     found = graph_of_kept_job(invocation, ident)
     if found is None:
         raise StateError(
-            f"The graph of job {ident} is not kept on this machine: name the program it was made of with --program."
+            f"The graph of job {ident} is not kept on this machine: give its program with --program."
         )
     return found
 
 
 def graph_of_kept_job(invocation: Invocation, ident: str) -> tuple[StreamGraph, Configuration] | None:
-    """The graph and the configuration of a job that the cluster keeps, running or ended; None: it does not."""
+    """Return graph and configuration of a job that the cluster stores, running or ended, or None."""
     from flott.common.configuration import Configuration
     from flott.runtime.job_files import place_files
     from flott.runtime.jobmanager.folders import ClusterFolders
@@ -346,7 +349,7 @@ def graph_of_kept_job(invocation: Invocation, ident: str) -> tuple[StreamGraph, 
 
 
 class _GraphTaker:
-    """Takes the first job a program would run, and ends the program."""
+    """Takes the first job that a program submits, and ends the program."""
 
     def __init__(self) -> None:
         self.taken: tuple[StreamGraph, Configuration] | None = None
@@ -360,7 +363,7 @@ class _GraphTaker:
 
 
 def graph_of_program(invocation: Invocation, words: Sequence[str]) -> tuple[StreamGraph, Configuration]:
-    """Run a program's main here, as far as its first job, and take the graph of that."""
+    """Run a program's main in this process up to its first job, and return the graph of that job."""
     from flott import execution
     from flott.cli.programs.environment import handed_on
     from flott.client.program import ended_without_job, program_of, run_program
@@ -370,7 +373,7 @@ def graph_of_program(invocation: Invocation, words: Sequence[str]) -> tuple[Stre
         with ExitStack() as stack:
             stack.enter_context(execution.taken_over(taker))
             stack.enter_context(handed_on(invocation, invocation.properties))
-            stack.enter_context(redirect_stdout(sys.stderr))  # what it prints is no part of the result
+            stack.enter_context(redirect_stdout(sys.stderr))  # the program's output is not part of the result
             run_program(words[0], words[1:])
     except SystemExit:
         pass

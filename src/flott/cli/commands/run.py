@@ -1,4 +1,4 @@
-"""``flott run``: run a program, handing its jobs to a session, or with a JobManager and Spark of its own."""
+"""``flott run``: run a program on a session, or as an application with its own JobManager and Spark."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 else:
     _TextType = click.ParamType  # click before 8.4 has no type parameter
 
-#: The value of --target for a cluster that runs already.
+#: The value of --target for a running cluster.
 SESSION = "session"
 _MASTER = re.compile(r"local|local\[.+\]|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
-#: Any of these set: the session was configured, and is meant even if it does not answer.
+#: If one of these is set, the session is configured and used even if it does not answer.
 _NAME_A_SESSION = ("rest.address", "rest.port", "high-availability.type", "high-availability.cluster-id")
 
 
 class Target(_TextType):
-    """Where a program runs: the session, or a master of Spark's."""
+    """The target of a program: the session, or a Spark master."""
 
     name = "target"
 
@@ -57,7 +57,7 @@ class Target(_TextType):
 @click.option("-s", "--from-savepoint", "--fromSavepoint", "savepoint", metavar="PATH",
               help="Start from this savepoint or checkpoint.")  # fmt: skip
 @click.option("--allow-non-restored-state", "--allowNonRestoredState", "allow_non_restored", is_flag=True,
-              help="Leave state behind that no operator of the program claims.")  # fmt: skip
+              help="Drop state that no operator of the program claims.")  # fmt: skip
 @click.option("--claim-mode", "--claimMode", "claim_mode", type=click.Choice(["NO_CLAIM", "CLAIM"], False),
               help="Whether the job takes over the files it starts from.")  # fmt: skip
 @click.option("-n", "--name", metavar="NAME", help="The name of the job.")
@@ -66,8 +66,8 @@ class Target(_TextType):
 def run(invocation: Invocation, /, program: tuple[str, ...], target: str | None, detached: bool, **flags: Any) -> int:
     """Run a program: a .py file, a folder or archive with a __main__.py, or a module.
 
-    On a session the program runs here and hands its jobs over; with another target it gets a JobManager and a Spark
-    application of its own, which end with it. Progress goes to stderr; Ctrl-C asks what is to become of the job.
+    On a session the program runs in this process and submits its jobs. With another target it gets its own JobManager
+    and Spark application, which end with it. Progress goes to stderr. After Ctrl-C, choose what happens to the job.
 
     \b
     flott run word_count.py --input words.txt
@@ -87,7 +87,7 @@ def run(invocation: Invocation, /, program: tuple[str, ...], target: str | None,
 
 
 def _properties(flags: Mapping[str, Any]) -> dict[str, str]:
-    """The options of Flott that the flags of this command stand for."""
+    """Return the options of Flott that the flags of this command set."""
     keys = {
         "savepoint": "execution.state-recovery.path",
         "claim_mode": "execution.state-recovery.claim-mode",
@@ -100,7 +100,7 @@ def _properties(flags: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(invocation: Invocation, target: str | None) -> tuple[str, str]:
-    """The session or a master of Spark's, and in words which one and why."""
+    """Return the session or a Spark master, with a text that says which one and why."""
     configuration = invocation.configuration
     master = configuration.get_string("spark.master", "")
     if target is None and "spark.master" in invocation.properties:
@@ -112,7 +112,7 @@ def _place(invocation: Invocation, target: str | None) -> tuple[str, str]:
     if target is not None:
         return target, f"{target}, with a JobManager of its own"
     here = LocalCluster.of(configuration)
-    # One that runs is meant even if it refuses to answer: who is told so can do something about it.
+    # A running session is used even if it refuses to answer, so that the user sees the error.
     if here.announcement is not None and (here.running is not None or invocation.is_answered()):
         url = here.announcement.url
         return SESSION, f"the session at {url}, which runs on this machine (--target local: without it)"

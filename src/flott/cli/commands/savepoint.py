@@ -1,4 +1,4 @@
-"""``flott savepoint``: take, dispose of and export savepoints; also in the spelling of Flink's client."""
+"""``flott savepoint``: take, dispose of and export savepoints, also with the syntax of Flink's client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMATS = click.Choice(["CANONICAL", "NATIVE"], case_sensitive=False)
 
 
 def format_option(help: str = "The savepoint's format.") -> Callable[[Any], Any]:
-    """The option ``--type`` of a command, its argument ``format_type``."""
+    """Return the option ``--type``, whose parameter is ``format_type``."""
     return click.option("-type", "--type", "format_type", type=_FORMATS, default="CANONICAL", help=help)
 
 
@@ -28,7 +28,7 @@ def conclude_savepoint(
     invocation: Invocation, job: str, operation: TriggeredOperation, *, done: str = "Savepoint completed. Path: {path}",
     detached: str | None = None,
 ) -> None:  # fmt: skip
-    """Say where the savepoint is once it is taken; ``detached``: a sentence for who does not wait."""
+    """Report the path of the savepoint when it is complete. ``detached``: the message without waiting."""
     if detached is not None:
         ident = operation.ident
         invocation.terminal.report(f"{detached}, triggerId: {ident}", {"jid": job, "trigger": ident})
@@ -38,14 +38,14 @@ def conclude_savepoint(
 
 
 class SavepointGroup(FlottGroup):
-    """Also takes ``savepoint JOB [DIR]`` and ``savepoint --dispose PATH``, as Flink's client does."""
+    """Also accepts ``savepoint JOB [DIR]`` and ``savepoint --dispose PATH``, as Flink's client does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, own_spelling(args, self.commands))
 
 
 def own_spelling(args: list[str], commands: Collection[str]) -> list[str]:
-    """Flink's arguments as the commands of the group take them. Pure."""
+    """Convert Flink's arguments to those of the group's commands. Pure."""
     if not args or any(arg in commands or arg in ("-h", "--help") for arg in args):
         return args
     if any(arg in _DISPOSE for arg in args):
@@ -66,13 +66,13 @@ def savepoint() -> None:
 @savepoint.command("create")
 @click.argument("job", type=RUNNING_JOB)
 @click.argument("directory", required=False)
-@format_option("CANONICAL stands for itself; NATIVE is quick, and refers to the job's own files.")
+@format_option("CANONICAL is self-contained; NATIVE is quick and refers to the job's own files.")
 @click.option("-detached", "--detached", is_flag=True, help="Do not wait until it is done.")
 @pass_invocation
 def create(invocation: Invocation, job: str, directory: str | None, format_type: str, detached: bool) -> None:
-    """Take a savepoint of JOB, which goes on.
+    """Take a savepoint of JOB, which continues to run.
 
-    It goes below DIR; without one, below execution.checkpointing.savepoint-dir.
+    The savepoint is written below DIR (default: execution.checkpointing.savepoint-dir).
     """
     ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
     terminal.note(f"Triggering savepoint for job {ident}.")
@@ -87,7 +87,7 @@ def create(invocation: Invocation, job: str, directory: str | None, format_type:
 @click.argument("path")
 @pass_invocation
 def dispose(invocation: Invocation, path: str) -> None:
-    """Delete the savepoint at PATH with all that only it needs; by the JobManager, if there is one."""
+    """Delete the savepoint at PATH with all files that only it needs; by the JobManager, if there is one."""
     terminal = invocation.terminal
     terminal.note(f"Disposing savepoint '{path}'.")
     try:
@@ -96,7 +96,7 @@ def dispose(invocation: Invocation, path: str) -> None:
     except UnreachableError:
         from flott.state import dispose_savepoint
 
-        terminal.note("No JobManager answers: it is deleted from here.")
+        terminal.note("No JobManager answers: this command deletes it.")
         dispose_savepoint(path)
     terminal.report(f"Savepoint '{path}' disposed.", {"savepoint": path})
 
@@ -106,9 +106,9 @@ def dispose(invocation: Invocation, path: str) -> None:
 @click.argument("directory")
 @pass_invocation
 def export(invocation: Invocation, path: str, directory: str) -> None:
-    """Copy the savepoint or retained checkpoint at PATH into a folder of its own below DIRECTORY.
+    """Copy the savepoint or retained checkpoint at PATH into a new folder below DIRECTORY.
 
-    The copy depends on nothing and may be moved anywhere. Needs no JobManager.
+    The copy is self-contained and can be moved. It needs no JobManager.
     """
     from flott.state import export_savepoint
 

@@ -1,4 +1,4 @@
-"""``flott state``: what is in the state of a savepoint, a checkpoint or a job."""
+"""``flott state``: inspect the state of a savepoint, a checkpoint or a job."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _MISSING: Any = object()
 
 @group("state")
 def state() -> None:
-    """Look at state: of a savepoint, a checkpoint, a job's directory or a job of the cluster.
+    """Inspect the state of a savepoint, a checkpoint, a job's directory or a job of the cluster.
 
-    Keys are written as Python literals: 17, 'alice', ('alice', 3); what is no literal is a text.
+    Keys are Python literals: 17, 'alice', ('alice', 3). Anything else is a text.
     """
 
 
 @state.command("ls")
 @click.argument("place", type=JOB_OR_PATH)
-@click.option("--count", is_flag=True, help="Count the keys of every state, which reads all of it.")
+@click.option("--count", is_flag=True, help="Count the keys of every state, which reads the whole state.")
 @pass_invocation
 def ls(invocation: Invocation, place: str, count: bool) -> None:
     """List the operators and states in PLACE, with their types and sizes."""
@@ -75,7 +75,7 @@ def ls(invocation: Invocation, place: str, count: bool) -> None:
 @click.argument("key")
 @pass_invocation
 def get(invocation: Invocation, place: str, operator: str, name: str, key: str) -> None:
-    """Print what STATE of OPERATOR (uid, id or name) holds for KEY. Reads the key's group only."""
+    """Print the content of STATE of OPERATOR (uid, id or name) for KEY. Reads only the key's group."""
     view = open_place(invocation, place).state(operator, name)
     found = view.get(literal(key), _MISSING)
     if found is _MISSING and literal(key) != key:
@@ -90,12 +90,12 @@ def get(invocation: Invocation, place: str, operator: str, name: str, key: str) 
 @click.argument("operator")
 @click.argument("name", metavar="STATE")
 @click.option(
-    "-n", "--limit", type=click.IntRange(0), default=20, show_default=True, help="At most so many entries; 0: all."
+    "-n", "--limit", type=click.IntRange(0), default=20, show_default=True, help="The number of entries; 0: all."
 )
 @click.option("--where-key", metavar="PREFIX", help="Only keys whose text begins with this.")
 @pass_invocation
 def scan(invocation: Invocation, place: str, operator: str, name: str, limit: int, where_key: str | None) -> None:
-    """Print the entries of STATE of OPERATOR, key group by key group."""
+    """Print the entries of STATE of OPERATOR, one key group after the other."""
     view = open_place(invocation, place).state(operator, name)
     entries = _entries(view, where_key)
     shown = list(islice(entries, limit + 1)) if limit else list(entries)
@@ -128,7 +128,7 @@ def _entries(view: StateView, prefix: str | None) -> Iterator[tuple[Any, Any]]:
 )
 @pass_invocation
 def diff(invocation: Invocation, before: str, after: str, operator: str | None, limit: int) -> None:
-    """Compare two snapshots: how many keys of each state were added, removed and changed from BEFORE to AFTER."""
+    """Compare two snapshots: count the keys of each state that were added, removed and changed from BEFORE to AFTER."""
     from flott.state import diff as compared
 
     difference = compared(open_place(invocation, before), open_place(invocation, after))
@@ -163,7 +163,7 @@ def diff(invocation: Invocation, before: str, after: str, operator: str | None, 
 
 
 def open_place(invocation: Invocation, place: str) -> StateSnapshot:
-    """The snapshot at a path, or the latest checkpoint of a job of the cluster."""
+    """Return the snapshot at a path, or the latest checkpoint of a job of the cluster."""
     from flott.state import open as open_snapshot
 
     if not Path(place.removeprefix("file:")).exists() and "/" not in place:
@@ -174,7 +174,7 @@ def open_place(invocation: Invocation, place: str) -> StateSnapshot:
 
 
 def _make_classes_known(invocation: Invocation, ident: str) -> None:
-    """What is kept of the job has the classes of its state, if it is kept here. If not, reading them says so."""
+    """Import the classes of the job's state, if the job is stored here. If not, reading them raises an error."""
     from flott.cli.commands.replay import graph_of_kept_job
 
     with suppress(Exception):
@@ -182,7 +182,7 @@ def _make_classes_known(invocation: Invocation, ident: str) -> None:
 
 
 def directory_of(invocation: Invocation, ident: str) -> str:
-    """Where a job of the cluster keeps its checkpoints, as seen from the JobManager's machine."""
+    """Return the checkpoint directory of a job of the cluster, as a path on the JobManager's machine."""
     directory = invocation.client.get(f"/jobs/{ident}").get("checkpoint-directory")
     if not directory:
         raise StateError(f"Job {ident} has no checkpoint directory: it has ended, or not begun.")
@@ -195,7 +195,7 @@ def directory_of(invocation: Invocation, ident: str) -> str:
 
 
 def literal(text: str) -> Any:
-    """A key as it is written on a command line: a Python literal, or else a text."""
+    """Return a key for its text on the command line: a Python literal, or else the text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -203,7 +203,7 @@ def literal(text: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON; what has no form there is a text."""
+    """Return a value as JSON. A value without a JSON form becomes a text."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):

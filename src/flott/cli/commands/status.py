@@ -1,4 +1,4 @@
-"""``flott status`` and ``flott top``: a job, or all of them, now and as they go on."""
+"""``flott status``, ``flott top`` and ``flott explain-watermark``: show one job or all jobs, once or continuously."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flott.errors import UnreachableError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-#: How many samples the line of records a second has.
+#: The number of samples in the line of records per second.
 _SAMPLES = 60
 
 
@@ -27,7 +27,7 @@ _SAMPLES = 60
 @click.argument("job", type=JOB)
 @pass_invocation
 def status(invocation: Invocation, job: str) -> None:
-    """Show JOB once: vertices, throughput, watermark, checkpoints, the last failure."""
+    """Show the status of JOB: vertices, throughput, watermark, checkpoints, the last failure."""
     facts = ask(invocation.client, job_id(invocation, job))
     invocation.terminal.show(facts.document(), panel(facts))
 
@@ -35,13 +35,13 @@ def status(invocation: Invocation, job: str) -> None:
 @command("top")
 @click.argument("job", type=JOB, required=False)
 @click.option("-i", "--interval", type=click.FloatRange(0.1), default=1.0, show_default=True, metavar="SECONDS",
-              help="How often to look.")  # fmt: skip
-@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="Look so many times, then end.")
+              help="The refresh interval.")  # fmt: skip
+@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="End after so many refreshes.")
 @pass_invocation
 def top(invocation: Invocation, job: str | None, interval: float, count: int | None) -> None:
-    """Watch JOB, or all jobs: a screen that renews itself. q leaves it; the job goes on.
+    """Watch JOB, or all jobs, on a screen that refreshes. q leaves it; the job continues.
 
-    Where there is no terminal, it is written anew each time; with --json as a document per line.
+    Without a terminal, each refresh is written again; with --json as one document per line.
     """
     view: View = OneJob(invocation, job_id(invocation, job)) if job is not None else AllJobs(invocation)
     terminal = invocation.terminal
@@ -55,25 +55,25 @@ def top(invocation: Invocation, job: str | None, interval: float, count: int | N
 @click.argument("job", type=RUNNING_JOB)
 @pass_invocation
 def explain_watermark(invocation: Invocation, job: str) -> None:
-    """Show event time all over JOB, from the sinks up to the splits of its sources, and who holds it back."""
+    """Show the watermarks of JOB, from the sinks up to the splits of its sources, and what holds event time back."""
     report = invocation.client.get(f"/jobs/{job_id(invocation, job)}/flott/watermark")
     document = {key: value for key, value in report.items() if key != "text"}
     invocation.terminal.report(report["text"], document)
 
 
 class View:
-    """Something to watch."""
+    """A screen of ``top``."""
 
     def __init__(self, invocation: Invocation):
         self.invocation = invocation
 
     def look(self) -> tuple[Any, RenderableType, bool]:
-        """As a document, as a drawing, and whether anything more will come."""
+        """Return the document, the drawing, and whether nothing more will follow."""
         raise NotImplementedError
 
 
 class AllJobs(View):
-    """The jobs of a cluster."""
+    """All jobs of a cluster."""
 
     def look(self) -> tuple[Any, RenderableType, bool]:
         jobs = sorted(overview(self.invocation), key=lambda job: (job["state"] in ENDED, -job["start-time"]))
@@ -81,7 +81,7 @@ class AllJobs(View):
 
 
 class OneJob(View):
-    """One of them."""
+    """One job."""
 
     def __init__(self, invocation: Invocation, ident: str):
         super().__init__(invocation)
@@ -93,7 +93,7 @@ class OneJob(View):
         return facts.document(), panel(facts), facts.progress.ended
 
     def _sampled(self, facts: JobFacts) -> JobFacts:
-        """With what was seen since this began; until then, with what the last epochs say."""
+        """Add the rates since the start of the command, and before them those of the last epochs."""
         if not self._rates:
             self._rates.extend(facts.rates)
         if not facts.progress.ended:
@@ -129,7 +129,7 @@ def _draw(invocation: Invocation, view: View, interval: float, count: int | None
             try:
                 _, drawing, over = view.look()
             except UnreachableError as error:
-                trouble = str(error)  # it may come back, or another one leads
+                trouble = str(error)  # it may return, or another JobManager takes over
             looks += 1
             foot = Text(f"\n{trouble}", "yellow") if trouble else Text("\nq quit", "dim")
             live.update(Group(drawing, foot) if drawing is not None else foot, refresh=True)
@@ -138,4 +138,4 @@ def _draw(invocation: Invocation, view: View, interval: float, count: int | None
             if keyboard.wait(interval) in ("q", "Q", "\x1b", "\x03"):
                 break
     if drawing is not None:
-        console.print(drawing)  # what was seen last stays
+        console.print(drawing)  # the last screen remains visible

@@ -1,1 +1,1 @@
-"""Jobs and their graphs as text and pictures for a terminal."""
+"""Draws jobs and their graphs as text and pictures for a terminal."""

@@ -1,4 +1,4 @@
-"""A job on one screen: what it does now, vertex by vertex, its checkpoints and its failures. Pure, but for asking."""
+"""A job on one screen: current rates, vertices, checkpoints and failures. Pure, except for ``ask``."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class VertexFacts:
     parallelism: int
     status: str
     busy: float  #: of the busiest subtask, 0..1
-    skew: float  #: how much busier that one is than all of them are on average, 0..1
+    skew: float  #: how much busier it is than the average, 0..1
     records_in_per_second: float
     records_out_per_second: float
     watermark: int | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON says it."""
+        """Return the vertex as JSON."""
         return {
             "name": self.name, "parallelism": self.parallelism, "status": self.status, "busy": self.busy,
             "skew": self.skew, "records-in-per-second": self.records_in_per_second,
@@ -54,20 +54,20 @@ class JobFacts:
     progress: Progress
     start_ms: int
     vertices: tuple[VertexFacts, ...]
-    rates: tuple[float, ...]  #: records a second, lately, oldest first
+    rates: tuple[float, ...]  #: recent records per second, oldest first
     completed: int
     failed: int
-    checkpoint_ms: int | None  #: how long the last one took
+    checkpoint_ms: int | None  #: the duration of the last one
     failure: str | None
     failure_ms: int = 0
 
     @property
     def slowest(self) -> int | None:
-        """The watermark of the vertex that is furthest behind."""
+        """Return the lowest watermark of all vertices."""
         return min((v.watermark for v in self.vertices if v.watermark is not None), default=None)
 
     def document(self) -> dict[str, Any]:
-        """As JSON says it."""
+        """Return the job as JSON."""
         return {
             **self.progress.document(),
             "start-time": self.start_ms,
@@ -78,7 +78,7 @@ class JobFacts:
 
 
 def ask(client: Asks, job_id: str) -> JobFacts:
-    """Ask the JobManager for all of it."""
+    """Request all facts of a job from the JobManager."""
     path = f"/jobs/{job_id}"
     detail = client.get(path)
     checkpoints = client.get(f"{path}/checkpoints")
@@ -114,7 +114,7 @@ def _vertex(client: Asks, path: str, vertex: Mapping[str, Any]) -> VertexFacts:
 
 
 def rates_of(epochs: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Records a second from one epoch to the next."""
+    """Return the records per second between consecutive epochs."""
     return tuple(
         after["read-records"] * 1000 / max(1, after["completed"] - before["completed"])
         for before, after in pairwise(epochs)
@@ -125,7 +125,7 @@ def rates_of(epochs: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 
 
 def panel(facts: JobFacts) -> RenderableType:
-    """The screen."""
+    """Return the screen."""
     from rich.console import Group
     from rich.text import Text
 
@@ -168,7 +168,7 @@ def _head(facts: JobFacts) -> Text:
 
 
 def vertex_table(vertices: Sequence[VertexFacts]) -> RenderableType:
-    """The vertices, a line each."""
+    """Return the table of vertices."""
     from rich.text import Text
 
     rows = [
@@ -189,7 +189,7 @@ def vertex_table(vertices: Sequence[VertexFacts]) -> RenderableType:
 
 
 def busy_bar(share: float) -> Text:
-    """A share of the time, as a bar and a number."""
+    """Return a share of time as a bar and a number."""
     from rich.text import Text
 
     share = min(max(share, 0.0), 1.0)
@@ -200,13 +200,13 @@ def busy_bar(share: float) -> Text:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Numbers as a line of bars, from nothing up to the largest."""
+    """Return numbers as a line of bars, scaled to the largest."""
     top = max(values, default=0.0)
     return "".join(_SPARKS[round(value / top * (len(_SPARKS) - 1)) if top > 0 else 0] for value in values)
 
 
 def jobs_table(jobs: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """All jobs, a line each."""
+    """Return the table of all jobs."""
     from rich.text import Text
 
     rows = [

@@ -1,4 +1,4 @@
-"""A job's graph as a drawing: vertices from top to bottom, edges as lanes beside them. Pure.
+"""Draws a job's graph: vertices from top to bottom, edges as lanes beside them. Pure.
 
 ● Source: orders  ×2
 │ HASH
@@ -29,18 +29,18 @@ class DrawnVertex:
 
     id: str
     parallelism: int
-    operators: tuple[str, ...]  #: the chain, head first; what is fed by another than the one before is indented
+    operators: tuple[str, ...]  #: the chain, head first; an operator with another input than the one before is indented
     inputs: tuple[DrawnInput, ...] = ()
 
     @property
     def name(self) -> str:
-        """Of its head."""
+        """Return the name of its head."""
         return self.operators[0]
 
 
 @dataclass(frozen=True)
 class DrawnLine:
-    """A line of the drawing: lanes, then what is written beside them."""
+    """A line of the drawing: lanes, then the text beside them."""
 
     lanes: str
     text: str = ""
@@ -49,7 +49,7 @@ class DrawnLine:
 
 
 def vertices_of(plan: Mapping[str, Any]) -> list[DrawnVertex]:
-    """The vertices of a plan in Flink's form, inputs before consumers."""
+    """Return the vertices of a plan in Flink's form, inputs before consumers."""
     found = {
         node["id"]: DrawnVertex(
             node["id"],
@@ -84,13 +84,13 @@ def _sorted(found: Mapping[str, DrawnVertex]) -> list[DrawnVertex]:
 
 
 def drawing(vertices: Sequence[DrawnVertex]) -> Iterator[DrawnLine]:
-    """The lines of the drawing."""
+    """Return the lines of the drawing."""
     outgoing: dict[str, list[tuple[str, str]]] = {}
     names = {vertex.id: vertex.name for vertex in vertices}
     for vertex in vertices:
         for edge in vertex.inputs:
             outgoing.setdefault(edge.source, []).append((vertex.id, edge.ship_strategy))
-    lanes: list[str | None] = []  #: the vertex each lane leads to
+    lanes: list[str | None] = []  #: the target vertex of each lane
     for vertex in vertices:
         arriving = [index for index, target in enumerate(lanes) if target == vertex.id]
         at = arriving[0] if arriving else _free(lanes)
@@ -130,7 +130,7 @@ def _row(lanes: Sequence[str | None], at: int | None = None, sign: str = "●") 
 
 
 def _joint(lanes: Sequence[str | None], left: int, right: int, begin: str, end: str) -> str:
-    """A line from one lane to another, over those between."""
+    """Return a line from one lane to another, across those between."""
     left, right, begin, end = (left, right, begin, end) if left < right else (right, left, _MIRROR[end], "┤")
     cells = []
     for index, target in enumerate(lanes):

@@ -1,4 +1,4 @@
-"""A job's graph as an SVG picture: vertices in layers from left to right, edges between the boxes. Pure."""
+"""Draws a job's graph as SVG: vertices in layers from left to right, edges between the boxes. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 from flott.cli.drawings.plan_drawing import DrawnVertex
 
 _WIDTH, _GAP_X, _GAP_Y, _MARGIN, _TITLE, _LINE = 260, 120, 26, 24, 34, 18
-_PASSAGE = 14  #: the height that an edge takes where it passes boxes
+_PASSAGE = 14  #: the height of an edge that passes boxes
 _CHARACTERS = 32
 _LABEL = 13  #: the height of a label
 
@@ -19,22 +19,23 @@ Point = tuple[int, int]
 
 @dataclass
 class _Layout:
-    """Where everything is."""
+    """The positions of all boxes, edges and labels."""
 
     layers: dict[str, int]
     boxes: dict[str, tuple[int, int, int]] = field(default_factory=dict)  #: x, y, height
-    passages: dict[tuple[str, str, int], Point] = field(default_factory=dict)  #: of an edge in a layer it passes
-    bottoms: list[int] = field(default_factory=list)  #: of each layer
+    #: the position of an edge in a layer that it passes
+    passages: dict[tuple[str, str, int], Point] = field(default_factory=dict)
+    bottoms: list[int] = field(default_factory=list)  #: the bottom of each layer
     labels: list[Point] = field(default_factory=list)
 
     @property
     def size(self) -> Point:
-        """Of the picture."""
+        """Return the size of the picture."""
         width = 2 * _MARGIN + len(self.bottoms) * (_WIDTH + _GAP_X) - _GAP_X
         return width, max(self.bottoms, default=0) + _MARGIN - _GAP_Y
 
     def label_at(self, x: int, y: int) -> Point:
-        """A free place for a label, here or a little below."""
+        """Return a free position for a label, at or below the given one."""
         while any(abs(x - other) < 80 and abs(y - above) < _LABEL for other, above in self.labels):
             y += _LABEL
         self.labels.append((x, y))
@@ -42,7 +43,7 @@ class _Layout:
 
 
 def plan_svg(title: str, vertices: Sequence[DrawnVertex]) -> str:
-    """The picture."""
+    """Return the picture."""
     layout = _lay_out(vertices)
     width, height = layout.size
     parts = [

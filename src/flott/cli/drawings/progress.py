@@ -1,4 +1,4 @@
-"""How far a job is, as REST tells it, and in one line for people."""
+"""The progress of a job, as REST reports it, in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flott.cli.terminal import duration_text
 from flott.client.operations import Asks
 from flott.common._sizes import size_text
 
-#: Before the first watermark, and after the last one.
+#: The watermarks before the first and after the last record.
 NO_WATERMARK = -(2**63)
 END_OF_INPUT = 2**63 - 1
 
@@ -28,24 +28,24 @@ class Progress:
     state: str
     duration_ms: int = 0
     parallelism: int = 1
-    epoch: int | None = None  #: the last one that is complete
+    epoch: int | None = None  #: the last completed epoch
     checkpoint_age_ms: int | None = None
     state_bytes: int = 0
     records_per_second: float = 0.0
     records_in: int | None = None
     records_out: int | None = None
-    lag: int | None = None  #: records that wait in sources, where these know
+    lag: int | None = None  #: unread records of sources, if they know it
     watermark: int | None = None
     restarts: int = 0
     waiting_for: str | None = None
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Return whether the job has ended."""
         return self.state in ENDED
 
     def line(self) -> str:
-        """The job in one line."""
+        """Return the job in one line."""
         parts = [self.name, self.state.lower()]
         if self.waiting_for:
             parts.append(f"waits for slots: {self.waiting_for}")
@@ -64,7 +64,7 @@ class Progress:
         return "  ·  ".join(parts)
 
     def summary(self) -> str:
-        """The job that has ended, in one line."""
+        """Return the summary of a job that has ended."""
         parts = [f"in {duration_text(self.duration_ms)}"]
         if self.records_in is not None:
             rate = self.records_in * 1000 / max(self.duration_ms, 1)
@@ -77,7 +77,7 @@ class Progress:
         return f"{self.name} {self.state.lower()} {', '.join(parts)}"
 
     def document(self) -> dict[str, Any]:
-        """As JSON says it."""
+        """Return the job as JSON."""
         return {
             "jid": self.job_id, "name": self.name, "state": self.state, "duration": self.duration_ms,
             "parallelism": self.parallelism, "epoch": self.epoch, "checkpoint-age": self.checkpoint_age_ms,
@@ -88,7 +88,7 @@ class Progress:
 
 
 def read_progress(client: Asks, job_id: str) -> Progress:
-    """Ask the JobManager."""
+    """Request the progress from the JobManager."""
     return progress_of(
         client.get(f"/jobs/{job_id}"),
         client.get(f"/jobs/{job_id}/checkpoints"),
@@ -97,7 +97,7 @@ def read_progress(client: Asks, job_id: str) -> Progress:
 
 
 def progress_of(detail: Mapping[str, Any], checkpoints: Mapping[str, Any], metrics: list[dict[str, str]]) -> Progress:
-    """What three answers say together."""
+    """Combine three responses to the progress of a job."""
     latest = checkpoints.get("latest", {}).get("completed") or {}
     numbers = {entry["id"]: _number(entry.get("value")) for entry in metrics}
     watermark = numbers.get("currentLowWatermark")
@@ -121,7 +121,7 @@ def progress_of(detail: Mapping[str, Any], checkpoints: Mapping[str, Any], metri
 
 
 def watermark_text(watermark: int) -> str:
-    """A watermark for people."""
+    """Return a watermark as text."""
     if watermark >= END_OF_INPUT:
         return "end of input"
     try:

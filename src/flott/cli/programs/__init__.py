@@ -1,1 +1,1 @@
-"""Running a user's program from the command line: on a session, or with a JobManager of its own."""
+"""Runs a user's program from the command line: on a session, or as an application with its own JobManager."""

@@ -1,4 +1,4 @@
-"""A program with a JobManager and a Spark application of its own, which end with it: Flink's application mode."""
+"""Runs a program with its own JobManager and Spark application, which end with it: Flink's application mode."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager.announcement import announcement_in
 from flott.runtime.jobmanager.folders import ClusterFolders, home
 
-#: What Python is to run; -P: the program's folder is on the path of the program alone.
+#: The Python command; -P: only the program itself has its folder on the path.
 COMMAND_LINE = ("-P", "-m", "flott.cli")
 
 
@@ -57,7 +57,7 @@ def run_application(invocation: Invocation, command: Sequence[str], master: str)
 
 @contextmanager
 def _output_aside(aside: bool) -> Iterator[None]:
-    """What the program's process prints goes to stderr: stdout is for one document."""
+    """Redirect the output of the program's process to stderr, because stdout contains one document."""
     if not aside:
         yield
         return
@@ -73,7 +73,7 @@ def _output_aside(aside: bool) -> Iterator[None]:
 
 
 def start_application(invocation: Invocation, command: Sequence[str], master: str) -> int:
-    """Start the same in a process of its own that stays; wait until its first job is there."""
+    """Start an application in a separate, lasting process, and wait until its first job exists."""
     folder = home() / "applications" / uuid.uuid4().hex[:12]
     logs = folder / "logs"
     ClusterFolders(folder, folder).prepare()
@@ -97,7 +97,7 @@ def start_application(invocation: Invocation, command: Sequence[str], master: st
 
 
 def _again(command: Sequence[str]) -> list[str]:
-    """The program behind our own options, whatever its arguments look like."""
+    """Return the command line of the application: our own options, then the program and its arguments."""
     return list(command) if command[0] == "-m" else ["--", *command]
 
 
@@ -110,7 +110,10 @@ def _client_at(url: str, configuration: Configuration) -> RestClient:
 def _await_first_job(
     process: subprocess.Popen[bytes], folder: Path, configuration: Configuration
 ) -> tuple[dict[str, Any] | None, str]:
-    """The first job of an application and where it is; no job if the application has ended already, and well."""
+    """Return the first job of an application and its address.
+
+    Return no job if the application has ended successfully.
+    """
     clock, never = SystemClock(), threading.Event()
     while (code := process.poll()) is None:
         announced = announcement_in(folder)
@@ -126,6 +129,6 @@ def _first_job(url: str, configuration: Configuration) -> dict[str, Any] | None:
     try:
         with _client_at(url, configuration) as client:
             jobs = client.get("/jobs/overview")["jobs"]
-    except FlottError:  # it is starting, or ending: the next look will tell
+    except FlottError:  # it is starting or ending; the next poll shows which
         return None
     return {key: jobs[0][key] for key in ("jid", "name", "state")} if jobs else None

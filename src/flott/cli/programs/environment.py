@@ -1,4 +1,4 @@
-"""The environment by which a program, or a JobManager that is started, learns what the command line said."""
+"""The environment variables that pass the command line's settings to a program or a JobManager."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flott.common import _settings
 
 
 def environment_of(invocation: Invocation, properties: Mapping[str, str]) -> dict[str, str]:
-    """The variables that hand settings on."""
+    """Return the variables."""
     before = json.loads(os.environ.get(_settings.PROPERTIES) or "{}")
     made = {_settings.PROPERTIES: json.dumps({**before, **properties})}
     if invocation.config_file is not None:
@@ -23,7 +23,7 @@ def environment_of(invocation: Invocation, properties: Mapping[str, str]) -> dic
 
 @contextmanager
 def handed_on(invocation: Invocation, properties: Mapping[str, str]) -> Iterator[None]:
-    """Hand settings on to what runs in this process, and to what it starts."""
+    """Set the variables for this process and the processes that it starts."""
     made = environment_of(invocation, properties)
     before = {name: os.environ.get(name) for name in made}
     os.environ |= made

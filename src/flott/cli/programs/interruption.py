@@ -1,7 +1,7 @@
-"""Ctrl-C while a job is followed: somebody is asked what is meant by it. Main thread.
+"""Handles Ctrl-C while a job is followed, by asking the user. Main thread.
 
-The question is asked inside the signal's handler, so that a program that only waits for its job goes on waiting when
-the answer is to go on. A second Ctrl-C, and any where nobody can be asked, leaves the job to itself.
+The question is asked inside the signal handler, so that a program that waits for its job continues to wait after the
+answer. A second Ctrl-C, or any if there is no terminal, detaches from the job.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class Detached(KeyboardInterrupt):
-    """The job is left to itself; to the program it is a Ctrl-C like any other."""
+    """Raised in the program to detach from the job; the program sees an ordinary Ctrl-C."""
 
     def __init__(self, job_id: str, interrupted: bool):
         super().__init__(job_id)
         self.job_id = job_id
-        self.interrupted = interrupted  #: nobody was asked
+        self.interrupted = interrupted  #: the user was not asked
 
 
 class Interruption:
-    """While it is entered, Ctrl-C is a question. ``can_detach``: whether the job would go on without this process."""
+    """A context in which Ctrl-C asks the user. ``can_detach``: whether the job can continue without this process."""
 
     def __init__(self, terminal: Terminal, client: RestClient, watch: JobWatch, *, can_detach: bool):
         self._terminal = terminal
@@ -39,7 +39,7 @@ class Interruption:
         self._watch = watch
         self._can_detach = can_detach
         self._before: Any = None
-        self.detached: Detached | None = None  #: what the program was ended with, if it was
+        self.detached: Detached | None = None  #: the exception that ended the program, if there was one
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():

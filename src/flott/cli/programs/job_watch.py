@@ -1,4 +1,4 @@
-"""Follows the jobs of a program: a live line on a terminal, plain lines otherwise. A thread of its own."""
+"""Follows the jobs of a program: a live line on a terminal, plain lines otherwise. Has its own thread."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from flott.client.rest_client import RestClient
 
 _LOOK_MS = 500
-#: How often a line is written where nothing can be drawn.
+#: The interval of plain lines, in seconds.
 _LINE_SECONDS = 5.0
 
 
 class JobWatch:
-    """Shows the job that was handed over last; says when one was, and how each ended.
+    """Shows the last submitted job, and reports the submission and the end of each job.
 
-    ``discovers``: the jobs are not told by ``job_submitted``; all that the JobManager has are the program's.
+    ``discovers``: the jobs are not reported by ``job_submitted``; all jobs of the JobManager belong to the program.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class JobWatch:
         self._clock = clock or SystemClock()
         self._lock = threading.RLock()
         self._stop = threading.Event()
-        self._asked = threading.Event()  #: somebody is asked something: nothing is drawn meanwhile
+        self._asked = threading.Event()  #: set while the user is asked; nothing is drawn meanwhile
         self._seen: dict[str, str] = {}
         self._ended: dict[str, Progress] = {}
         self._latest: dict[str, Progress] = {}
@@ -51,19 +51,19 @@ class JobWatch:
 
     @property
     def running(self) -> str | None:
-        """The job that was handed over last and has not ended, as far as is known."""
+        """Return the last submitted job that has not ended, as far as is known."""
         with self._lock:
             return next((job_id for job_id in reversed(self._seen) if job_id not in self._ended), None)
 
     @property
     def jobs(self) -> list[Progress]:
-        """All jobs, in the order they were handed over, as last seen."""
+        """Return all jobs in the order of their submission, with their last known state."""
         with self._lock:
             unknown = {job_id: Progress(job_id, name, "UNKNOWN") for job_id, name in self._seen.items()}
             return list({**unknown, **self._latest}.values())
 
     def job_submitted(self, job_id: str, name: str) -> None:
-        """The program has handed over a job."""
+        """Register a job that the program has submitted."""
         with self._lock:
             self._seen[job_id] = name
         self._terminal.line(f"Job has been submitted with JobID {job_id}")
@@ -71,7 +71,7 @@ class JobWatch:
             self._begin()
 
     def finish(self) -> None:
-        """Look a last time, and end."""
+        """Poll a last time, and end."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -79,12 +79,12 @@ class JobWatch:
         self._erase()
 
     def pause(self) -> None:
-        """Take the live line away: somebody is asked something."""
+        """Remove the live line while the user is asked."""
         self._asked.set()
         self._erase()
 
     def resume(self) -> None:
-        """Show it again."""
+        """Show the live line again."""
         self._asked.clear()
 
     def _erase(self) -> None:
@@ -107,7 +107,7 @@ class JobWatch:
     def _begin(self) -> None:
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="job-watch", daemon=True)
-            thread.start()  # which a Ctrl-C may break off: then there is none to wait for
+            thread.start()  # Ctrl-C may interrupt this, and then there is no thread to join
             self._thread = thread
 
     def _run(self) -> None:
@@ -123,7 +123,7 @@ class JobWatch:
                 self._take(read_progress(self._client, job_id))
             self._trouble = ""
         except JobNotFoundError:
-            pass  # handed over, and not known yet
+            pass  # submitted, but not known to the JobManager yet
         except FlottError as error:
             self._trouble = str(error)
         if self.running is None:

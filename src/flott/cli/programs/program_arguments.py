@@ -1,26 +1,27 @@
-"""Where the options of ``flott run`` and ``flott info`` end and those of the program begin. Pure."""
+"""Separates the options of ``flott run`` and ``flott info`` from those of the program. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: Options that name the program, so that whatever is not ours after them is for it.
+#: Options that name the program. After them, the first unknown argument belongs to the program.
 _NAME_THE_PROGRAM = ("-py", "--python", "-pym", "--pyModule")
 
 
 @dataclass(frozen=True)
 class Divided:
-    """A command line, divided."""
+    """A divided command line."""
 
     own: tuple[str, ...]
-    rest: tuple[str, ...]  #: the program and its arguments, or its arguments alone if it was named before
+    rest: tuple[str, ...]  #: the program and its arguments, or only the arguments if an option names the program
 
 
 def divide(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> Divided:
-    """Divide at the program, at ``--``, behind ``-m MODULE``, or at what is not ours once the program is named.
+    """Divide a command line into the options of Flott and the program with its arguments.
 
-    ``takes_value``: our options, and whether a value stands behind each.
+    The program part starts at the program, after ``--``, after ``-m MODULE``, or at the first argument that is not an
+    option of Flott once the program is named. ``takes_value``: Flott's options, and whether each has a value.
     """
     index, named = 0, False
     while index < len(arguments):
@@ -30,7 +31,7 @@ def divide(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> Divided
         length = _length(argument, takes_value)
         if length == 0:
             if argument.startswith("-") and not named:
-                break  # an option nobody knows: the whole line is ours, and refused
+                break  # an unknown option: click will refuse the whole line
             return Divided(tuple(arguments[:index]), tuple(arguments[index:]))
         named = named or argument.partition("=")[0] in _NAME_THE_PROGRAM
         index += length
@@ -40,18 +41,18 @@ def divide(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> Divided
 
 
 def names_program(own: Sequence[str]) -> bool:
-    """Whether options of ours name the program, so that all that is left are its arguments."""
+    """Return whether Flott's options name the program, so that the rest are its arguments."""
     is_module = len(own) > 1 and own[-2] == "-m" and not is_address(own[-1])
     return is_module or any(word.partition("=")[0] in _NAME_THE_PROGRAM for word in own)
 
 
 def is_address(text: str) -> bool:
-    """Whether ``-m`` means a JobManager, as in Flink, and not a module, as in Python: no module has a colon."""
+    """Return whether ``-m`` has an address, as in Flink, and not a module, as in Python. No module name has a colon."""
     return ":" in text
 
 
 def _length(argument: str, takes_value: Mapping[str, bool]) -> int:
-    """How many words an option of ours takes up; 0: it is none."""
+    """Return how many arguments an option of Flott takes, and 0 if it is not one."""
     if argument in takes_value:
         return 2 if takes_value[argument] else 1
     if argument.startswith("-") and takes_value.get(argument.partition("=")[0]):

@@ -1,4 +1,4 @@
-"""A program on a session: it runs in this process and hands its jobs to the JobManager of a cluster that is there."""
+"""Runs a program on a session: in this process, which submits its jobs to the JobManager of a running cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from flott.client.exit_codes import ExitCode
 
 
 def run_on_session(invocation: Invocation, command: Sequence[str], detached: bool) -> int:
-    """Run the program in this process; it hands its jobs over."""
+    """Run the program in this process and submit its jobs."""
     from flott.client.handover import watched
     from flott.client.program import main as run_program
 
     client = invocation.client
-    client.get("/overview")  # better now than after minutes of reading the program's input
+    client.get("/overview")  # fails before the program spends time on reading its input
     properties = {**invocation.properties, "execution.target": "remote"}
     if detached:
         properties["execution.attached"] = "false"
@@ -46,7 +46,10 @@ def run_on_session(invocation: Invocation, command: Sequence[str], detached: boo
 
 
 def _address(invocation: Invocation) -> dict[str, str]:
-    """Where the session is, for the program. With high availability it has to look for the leader itself."""
+    """Return the address of the session for the program.
+
+    With high availability, the program looks up the leader itself.
+    """
     if invocation.configuration.get_string("high-availability.type", "none").lower() != "none":
         return {}
     found = Invocation()
@@ -55,7 +58,7 @@ def _address(invocation: Invocation) -> dict[str, str]:
 
 
 def conclude(invocation: Invocation, watch: JobWatch, code: int) -> int:
-    """Say how it ended; the exit code."""
+    """Report the jobs and return the exit code."""
     if invocation.terminal.json:
         jobs = [progress.document() for progress in watch.jobs]
         invocation.terminal.document({"jobs": jobs, "exit-code": int(code)})
