@@ -17,12 +17,12 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 
 HEAD = """# The command line
 
-`flott` talks to the JobManager of a session, or runs a program with one of its own. Results go to stdout and everything
-else to stderr; with `--json`, before or after the command, stdout is one JSON document (one per line for commands that
-go on), and errors are JSON on stderr. A job is named by its id, the beginning of its id, or its name.
+`flott` communicates with the JobManager of a session, or runs a program with its own JobManager. Results go to stdout,
+all other output to stderr. With `--json`, before or after the command, stdout is one JSON document (one per line for
+continuous commands), and errors are JSON on stderr. A job is identified by its id, a prefix of its id, or its name.
 `flott completion bash|zsh|fish` prints a script that completes commands, options and job ids.
 
-This page is made by `make docs`.
+`make docs` generates this page.
 """
 
 

@@ -11,10 +11,10 @@ PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 HEAD = """# Configuration
 
-An option is set, from the weakest to the strongest, in
+An option can be set in four places. Later ones override earlier ones:
 
-1. a file: the one `flott --config` or `$FLOTT_CONF_FILE` names, else `$FLOTT_CONF_DIR/flott.yaml`, else `flott.yaml` in
-   the working directory, else `~/.flott/flott.yaml` (`$FLOTT_HOME`). Keys may be nested or dotted:
+1. a file: the one given by `flott --config` or `$FLOTT_CONF_FILE`, else `$FLOTT_CONF_DIR/flott.yaml`, else
+   `flott.yaml` in the working directory, else `~/.flott/flott.yaml` (`$FLOTT_HOME`). Keys may be nested or dotted:
 
    ```yaml
    parallelism.default: 4
@@ -30,11 +30,11 @@ An option is set, from the weakest to the strongest, in
 4. the program: the `Configuration` given to `StreamExecutionEnvironment.get_execution_environment(...)`, then the
    environment's own methods.
 
-Names are Flink's where the meaning is the same; Flott's own begin with `flott.`. Keys that begin with `spark.` are
-passed to Spark. An unknown key is an error that suggests the nearest one and names the file and line. `flott config`
-prints every option with its value and where it came from, `flott config check flott.yaml` looks over a file.
+An option with the same meaning as in Flink has Flink's name. Flott's own options begin with `flott.`. Keys that begin
+with `spark.` are passed to Spark. An unknown key raises an error with the file, the line and the most similar key.
+`flott config` prints every option with its value and origin, `flott config check flott.yaml` checks a file.
 
-This page is made by `make docs`.
+`make docs` generates this page.
 
 | option | value | default | meaning |
 | --- | --- | --- | --- |

@@ -14,22 +14,22 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "rest.md"
 
 HEAD = """# REST API
 
-A JobManager answers with Flink's paths and JSON shapes, so that tools written for Flink can talk to it. This page is
-made by `make docs` from the same tables that serve the requests; `/openapi.json` has it in the form of OpenAPI 3.1.
+A JobManager serves Flink's paths and JSON shapes, so that tools written for Flink work with it. `make docs` generates
+this page from the tables that serve the requests. `/openapi.json` describes the API as OpenAPI 3.1.
 
-- Every path may begin with `/v1`; a slash at its end is ignored.
-- An error is an object with the one key `errors`, a list of texts. A request that is malformed is answered with 400, an
-  unknown path, method, job or id with 404, an order that comes too late with 409, a body that is too large with 413.
+- Every path may begin with `/v1`. A slash at its end is ignored.
+- An error is an object with the single key `errors`, a list of texts. A malformed request is answered with 400, an
+  unknown path, method, job or id with 404, an order to a job that has ended with 409, too large a body with 413.
 - Ids of jobs, vertices and triggers have 32 hexadecimal digits. Times are milliseconds since 1970, durations
-  milliseconds; a time that has not come is -1. A number that is none is the text `"NaN"`.
-- What takes a while answers with a `request-id`; its outcome is asked for with that id for `rest.async.store-duration`.
-  A failure is told there, not by the trigger. A body may bring a `triggerId` of its own: with the same id, nothing is
-  started twice.
-- With `flott.rest.token` every request needs the header `Authorization: Bearer …`. Without one, orders of web pages
+  milliseconds. A time that has not been reached is -1. A number that is not finite is the text `"NaN"`.
+- A long operation returns a `request-id`. Its outcome is available under that id for `rest.async.store-duration`. A
+  failure is reported there, not by the trigger request. A body may contain its own `triggerId`: a repeated request with
+  the same id does not start the operation again.
+- With `flott.rest.token`, every request needs the header `Authorization: Bearer …`. Without it, orders of web pages
   from another origin are refused.
 """
 
-#: The sections of the page, in the order in which somebody comes to need them.
+#: The sections of the page in their order.
 SECTIONS = {
     "cluster": "Cluster", "jobs": "Jobs", "vertices": "Vertices and subtasks", "checkpoints": "Checkpoints",
     "orders": "Orders", "savepoints": "Savepoints", "programs": "Programs", "logs": "Logs",

@@ -110,7 +110,7 @@ def test_the_graph_of_a_job_that_a_cluster_keeps_is_found_by_itself(
 ) -> None:
     monkeypatch.setenv("FLOTT_HOME", str(tmp_path))
     unknown = without_client("replay", job.directory, "-e", "2")
-    assert (unknown.exit_code, "name the program" in unknown.stderr) == (1, True)
+    assert (unknown.exit_code, "give its program with --program" in unknown.stderr) == (1, True)
     submission = JobSubmission(
         job.directory.name, "inverses", job.configuration.to_dict(), pickle_graph(job.graph), submitted_ms=1
     )
