@@ -1,4 +1,7 @@
-"""``BroadcastStream`` and ``BroadcastConnectedStream``: a stream and what all its subtasks are told. Driver side."""
+"""``BroadcastStream`` and ``BroadcastConnectedStream``: a stream that all subtasks of another one receive.
+
+Driver side.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ T2 = TypeVar("T2")
 
 
 class BroadcastStream(Generic[T2]):
-    """What ``broadcast`` with descriptors returns. The only thing to do with it is to ``connect`` another stream."""
+    """The result of ``broadcast`` with descriptors. It can only be connected to another stream by ``connect``."""
 
     def __init__(self, input_stream: DataStream[T2], broadcast_state_descriptors: Sequence[MapStateDescriptor]):
         self.input_stream = input_stream
@@ -30,7 +33,7 @@ class BroadcastStream(Generic[T2]):
 
 
 class BroadcastConnectedStream(Generic[T1, T2]):
-    """What ``connect`` with a broadcast stream returns."""
+    """The result of ``connect`` with a broadcast stream."""
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class BroadcastConnectedStream(Generic[T1, T2]):
         func: BroadcastProcessFunction[T1, T2, OUT] | KeyedBroadcastProcessFunction[Any, T1, T2, OUT],
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """Any number of records for each record of either stream, and for each timer if the one is keyed."""
+        """Emit any number of records for each record of either stream, and for each timer if one is keyed."""
         key = key_of(self.non_broadcast_stream)
         kind: type[Function] = BroadcastProcessFunction if key is None else KeyedBroadcastProcessFunction
         validate_function(func, kind, "process")
@@ -61,7 +64,7 @@ class BroadcastConnectedStream(Generic[T1, T2]):
 
 
 def check_descriptors(descriptors: Sequence[object]) -> list[MapStateDescriptor]:
-    """Refuse what does not describe broadcast states with names of their own."""
+    """Refuse arguments that are not descriptors of broadcast states with distinct names."""
     checked: list[MapStateDescriptor] = []
     for descriptor in descriptors:
         if not isinstance(descriptor, MapStateDescriptor):

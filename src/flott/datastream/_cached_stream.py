@@ -1,4 +1,4 @@
-"""``CachedDataStream``: what ``cache()`` returns. Driver side."""
+"""``CachedDataStream``: the result of ``cache()``. Driver side."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from flott.datastream._data_stream import DataStream, T
 
 
 class CachedDataStream(DataStream[T], Generic[T]):
-    """A stream whose records Flink would keep for later jobs. Flott computes them anew in each job: the results are
-    the same as long as the functions are deterministic and the source gives the same records again."""
+    """A stream whose records Flink would keep for later jobs.
+
+    Flott computes them again in each job. The results are the same if the functions are deterministic and the source
+    returns the same records again.
+    """
 
     def invalidate(self) -> None:
-        """Accepted for ported programs: nothing is kept that could be given up."""
+        """Do nothing, because no records are kept. Accepted for ported programs."""

@@ -1,9 +1,9 @@
-"""``execute_and_collect``: results cross from the job's thread to the thread that iterates. Driver side.
+"""``execute_and_collect``: passes results from the job's thread to the thread that iterates. Driver side.
 
     job thread --Handover.put--> [CAPACITY unread records and one batch more, at most] --Handover.take--> consumer
 
-``put`` blocks while enough is unread, and with it the job: that is the backpressure. It never blocks once the consumer
-has closed. The job's end, or its failure, arrives behind the last result. No thread is started here.
+``put`` blocks while too many records are unread, and with it the job: this is the backpressure. It does not block after
+the consumer has closed. The job's end, or its failure, follows the last result. No thread is started here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from flott.common.job_client import JobClient
 
 T = TypeVar("T")
 
-#: So many unread records make the job wait.
+#: The number of unread records at which the job waits.
 CAPACITY = 10_000
 
-#: How long ``close`` waits for the job to end after it was cancelled.
+#: How long ``close`` waits for the end of the cancelled job.
 CANCEL_TIMEOUT_SECONDS = 60.0
 
 
@@ -31,15 +31,15 @@ class Handover(Generic[T]):
     def __init__(self, capacity: int = CAPACITY):
         self._capacity = capacity
         self._changed = threading.Condition()
-        # All guarded by _changed:
+        # These are guarded by _changed:
         self._batches: deque[Sequence[T]] = deque()
         self._unread = 0
-        self._finished = False  #: nothing will be put any more
-        self._closed = False  #: nothing will be taken any more
+        self._finished = False  #: no more batches will be put
+        self._closed = False  #: no more batches will be taken
         self._failure: BaseException | None = None
 
     def put(self, values: Sequence[T]) -> None:
-        """Hand over a batch; waits while the consumer is far behind. Called by the job."""
+        """Add a batch, and wait while too many records are unread. Called by the job."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._unread < self._capacity)
             if values and not self._closed:
@@ -48,14 +48,17 @@ class Handover(Generic[T]):
                 self._changed.notify_all()
 
     def finish(self, failure: BaseException | None) -> None:
-        """Nothing more will come; the failure, if there is one, is raised behind what came before."""
+        """End the queue. A failure is raised after the remaining batches."""
         with self._changed:
             self._finished = True
-            self._failure = None if self._closed else failure  # who closed it knows that the job was cancelled
+            self._failure = None if self._closed else failure  # after a close, the failure is the job's cancellation
             self._changed.notify_all()
 
     def take(self) -> Sequence[T] | None:
-        """The next batch, or ``None`` at the end; waits. Raises the job's failure once. Called by the consumer."""
+        """Return the next batch, or ``None`` at the end.
+
+        Wait for it. Raise the job's failure once. Called by the consumer.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._batches or self._finished or self._closed)
             if self._batches:
@@ -69,7 +72,7 @@ class Handover(Generic[T]):
         return None
 
     def close(self) -> None:
-        """Drop what is unread and whatever may still come. The producer is set free at once."""
+        """Drop all unread and future batches. The producer continues immediately."""
         with self._changed:
             self._closed = True
             self._batches.clear()
@@ -79,7 +82,7 @@ class Handover(Generic[T]):
 
 
 class CloseableIterator(Generic[T]):
-    """The results of a running job, in the order in which they arrive. Close it, or use it in a ``with`` statement::
+    """The results of a running job in the order of arrival. Close it, or use it in a ``with`` statement::
 
         with stream.execute_and_collect() as results:
             for value in results:
@@ -94,9 +97,9 @@ class CloseableIterator(Generic[T]):
         self._result = client.get_job_execution_result()
         self._batch: Iterator[T] = iter(())
         self._closed = False
-        # An iterator that was dropped unread must not block its job for ever.
+        # An iterator that is garbage-collected must not block its job.
         weakref.finalize(self, handover.close)
-        finish = handover.finish  # not self: the job would keep the iterator alive
+        finish = handover.finish  # not self, because the job would keep the iterator alive
         self._result.when_done(lambda result: finish(_failure_of(result.result)))
 
     def __iter__(self) -> Self:
@@ -112,15 +115,15 @@ class CloseableIterator(Generic[T]):
             self._batch = iter(batch)
 
     def next(self) -> T:
-        """The next result; raises ``StopIteration`` when there is none."""
+        """Return the next result. Raise ``StopIteration`` at the end."""
         return self.__next__()
 
     def get_job_client(self) -> JobClient:
-        """The job that computes the results. Not in PyFlink."""
+        """Return the job that computes the results. Not in PyFlink."""
         return self._client
 
     def close(self) -> None:
-        """Forget what is unread and cancel the job, unless it has ended. Does nothing the second time."""
+        """Drop unread results and cancel the job, unless it has ended. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -133,7 +136,7 @@ class CloseableIterator(Generic[T]):
         try:
             self._client.cancel().result(CANCEL_TIMEOUT_SECONDS)
         except Exception:
-            if not self._result.done():  # otherwise it ended by itself, just before it could be cancelled
+            if not self._result.done():  # otherwise it ended before it could be cancelled
                 raise
 
     def __enter__(self) -> Self:

@@ -24,7 +24,7 @@ T2 = TypeVar("T2")
 
 
 class ConnectedStreams(Generic[T1, T2]):
-    """What ``connect`` returns. Two keyed streams make a keyed connection: both inputs see the same state of a key."""
+    """The result of ``connect``. If both streams are keyed, both inputs access the same state of a key."""
 
     def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]):
         self.stream1 = stream1
@@ -36,20 +36,20 @@ class ConnectedStreams(Generic[T1, T2]):
         key_selector2: KeySelector[T2, KEY] | Callable[[T2], KEY] | int | str,
         key_type: TypeHint | None = None,
     ) -> ConnectedStreams[T1, T2]:
-        """Divide both streams by key. The keys of both must be of the same type."""
+        """Partition both streams by key. Both keys must have the same type."""
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
     def map(self, func: CoMapFunction[T1, T2, OUT], output_type: TypeHint | None = None) -> DataStream[OUT]:
-        """One record for each record of either stream; none where the function returns None."""
+        """Emit one record for each record of either stream, and none if the function returns None."""
         validate_function(func, CoMapFunction, "map")
         return self._apply("Co-Map", CoMapSpec(func), output_type)
 
     def flat_map(
         self, func: CoFlatMapFunction[T1, T2, OUT], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
-        """Any number of records for each record of either stream."""
+        """Emit any number of records for each record of either stream."""
         validate_function(func, CoFlatMapFunction, "flat_map")
         return self._apply("Co-Flat Map", CoFlatMapSpec(func), output_type)
 
@@ -58,9 +58,9 @@ class ConnectedStreams(Generic[T1, T2]):
         func: CoProcessFunction[T1, T2, OUT] | KeyedCoProcessFunction[Any, T1, T2, OUT],
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """Any number of records for each record of either stream, and for each timer if they are keyed."""
+        """Emit any number of records for each record of either stream, and for each timer if they are keyed."""
         keyed = self._is_keyed_stream()
-        # As in Flink, a function that needs no key may run on keyed streams; the other way round it may not.
+        # As in Flink, a function without a key may run on keyed streams, but not vice versa.
         kind: type[Function] = (
             KeyedCoProcessFunction if keyed and not isinstance(func, CoProcessFunction) else CoProcessFunction
         )

@@ -1,6 +1,6 @@
 """``DataStream`` and ``DataStreamSink``: each method adds one transformation to the environment's program. Driver side.
 
-Nothing runs here. A stream is the environment, the id of a transformation, and the type declared for its records.
+Nothing runs here. A stream is the environment, the id of a transformation, and the declared type of its records.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ class DataStream(ProgramStep, Generic[T]):
         type_info: TypeHint | None = None,
     ):
         super().__init__(environment, ident)
-        self._type = check_type(type_info, "a stream")  #: declared, and so enforced
+        self._type = check_type(type_info, "a stream")  #: declared, and therefore enforced
 
     # ------------------------------------------------------------------------------------------ what the stream is
 
     def get_name(self) -> str:
-        """The name of the operator that makes the stream."""
+        """Return the name of the operator that produces the stream."""
         return own_name(self._operator("get_name"))
 
     def get_type(self) -> TypeInformation:
-        """The declared type of the records, otherwise what annotations say, otherwise any picklable object.
+        """Return the declared type of the records, else that of annotations, else any picklable object.
 
         Only a declared type is enforced when the job runs.
 
@@ -101,33 +101,33 @@ class DataStream(ProgramStep, Generic[T]):
         return Types.PICKLED_BYTE_ARRAY() if known is None else known
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment whose program the stream belongs to."""
+        """Return the environment of the stream's program."""
         return self._environment
 
     def get_execution_config(self) -> ExecutionConfig:
-        """The settings of the program."""
+        """Return the settings of the program."""
         return self._environment.get_config()
 
     # ------------------------------------------------------------------------------------- settings only streams have
 
     def force_non_parallel(self) -> Self:
-        """One subtask, now and for ever."""
+        """Limit the operator to one subtask permanently."""
         self._operator("force_non_parallel")
         return self._refine(parallelism=1, max_parallelism=1)
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Accepted for ported programs."""
+        """Accept and ignore the setting, for ported programs."""
         self._operator("set_buffer_timeout")
         without_effect(f"set_buffer_timeout({timeout_millis})", "records wait for nothing but the end of their epoch")
         return self
 
     def start_new_chain(self) -> Self:
-        """Do not fuse the operator with the one before it."""
+        """Do not chain the operator with the one before it."""
         self._operator("start_new_chain")
         return self._refine(chaining=Chaining.HEAD)
 
     def cache(self) -> CachedDataStream[T]:
-        """Accepted for ported programs: the stream itself."""
+        """Return the stream itself as a cached one, for ported programs."""
         from flott.datastream._cached_stream import CachedDataStream
 
         without_effect("cache()", "every job computes its streams anew; write to files what a later job should read")
@@ -138,7 +138,7 @@ class DataStream(ProgramStep, Generic[T]):
     def map(
         self, func: MapFunction[T, OUT] | Callable[[T], OUT], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
-        """One record for each record."""
+        """Emit one record for each record."""
         validate_function(func, MapFunction, "map")
         return self._apply("Map", specs.MapSpec(func), output_type)
 
@@ -147,31 +147,31 @@ class DataStream(ProgramStep, Generic[T]):
         func: FlatMapFunction[T, OUT] | Callable[[T], Iterable[OUT]],
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """Any number of records for each record."""
+        """Emit any number of records for each record."""
         validate_function(func, FlatMapFunction, "flat_map")
         return self._apply("Flat Map", specs.FlatMapSpec(func), output_type)
 
     def filter(self, func: FilterFunction[T] | Callable[[T], bool]) -> DataStream[T]:
-        """The records for which the function is true."""
+        """Keep the records for which the function returns true."""
         validate_function(func, FilterFunction, "filter")
         return self._apply("Filter", specs.FilterSpec(func))._typed(self._type)
 
     def process(self, func: ProcessFunction[T, OUT], output_type: TypeHint | None = None) -> DataStream[OUT]:
-        """Any number of records for each record; the function knows timestamps and has side outputs."""
+        """Emit any number of records for each record. The function has access to timestamps and side outputs."""
         validate_function(func, ProcessFunction, "process")
         return self._apply("Process", specs.ProcessSpec(func), output_type)
 
     def project(self, *field_indexes: int) -> DataStream[tuple[Any, ...]]:
-        """Some fields of each tuple, in the given order."""
+        """Keep some fields of each tuple, in the given order."""
         return self._apply("Projection", specs.MapSpec(Projection(*field_indexes)), self._projected(field_indexes), ())
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
-        """Give the records new timestamps, and event time a new progress, from here on."""
+        """Assign new timestamps and watermarks."""
         spec = specs.TimestampsSpec(check_strategy(watermark_strategy, "assign_timestamps_and_watermarks"))
         return self._apply("Timestamps/Watermarks", spec, keys=())._typed(self._type)
 
     def get_side_output(self, output_tag: OutputTag[OUT]) -> DataStream[OUT]:
-        """The records that the operator emits under the tag."""
+        """Return the records that the operator emits under the tag."""
         self._operator("get_side_output")
         if not isinstance(output_tag, OutputTag):
             raise ProgramError(f'get_side_output() takes an OutputTag such as OutputTag("late"), found {output_tag!r}.')
@@ -182,7 +182,7 @@ class DataStream(ProgramStep, Generic[T]):
     # ---------------------------------------------------------------------------------------------- joining streams
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
-        """The records of all the streams, as one."""
+        """Combine the records of all the streams into one stream."""
         for stream in streams:
             self._check_other(stream, "union")
         inputs = (self._id, *(stream._id for stream in streams))
@@ -198,8 +198,9 @@ class DataStream(ProgramStep, Generic[T]):
     def connect(
         self, ds: DataStream[U] | BroadcastStream[U]
     ) -> ConnectedStreams[T, U] | BroadcastConnectedStream[T, U]:
-        """Both streams as the two inputs of one function, each keeping its own type."""
-        from flott.datastream._broadcast_stream import BroadcastConnectedStream, BroadcastStream  # they import this one
+        """Make both streams the two inputs of one function, each with its own type."""
+        # these modules import this one
+        from flott.datastream._broadcast_stream import BroadcastConnectedStream, BroadcastStream
         from flott.datastream._connected_streams import ConnectedStreams
 
         if isinstance(ds, BroadcastStream):
@@ -209,21 +210,21 @@ class DataStream(ProgramStep, Generic[T]):
         return ConnectedStreams(self, ds)
 
     def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
-        """Pairs of records of both streams, of the same key and within the same window. Not in PyFlink.
+        """Join both streams by key and window, in pairs. Not in PyFlink.
 
-        Goes on with ``where(...).equal_to(...).window(...).apply(...)``.
+        Continue with ``where(...).equal_to(...).window(...).apply(...)``.
         """
-        from flott.datastream._joined_streams import JoinedStreams  # it imports this module
+        from flott.datastream._joined_streams import JoinedStreams  # that module imports this one
 
         self._check_other(other_stream, "join")
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
-        """All records of both streams that have the same key and are within the same window. Not in PyFlink.
+        """Group the records of both streams by key and window. Not in PyFlink.
 
-        Goes on with ``where(...).equal_to(...).window(...).apply(...)``.
+        Continue with ``where(...).equal_to(...).window(...).apply(...)``.
         """
-        from flott.datastream._joined_streams import CoGroupedStreams  # it imports this module
+        from flott.datastream._joined_streams import CoGroupedStreams  # that module imports this one
 
         self._check_other(other_stream, "co_group")
         return CoGroupedStreams(self, other_stream)
@@ -241,11 +242,11 @@ class DataStream(ProgramStep, Generic[T]):
         key_selector: KeySelector[T, KEY] | Callable[[T], KEY] | int | str,
         key_type: TypeHint | None = None,
     ) -> KeyedStream[T, Any]:
-        """Divide the stream by key; what comes next has state and timers for each key.
+        """Partition the stream by key. The next operator has state and timers per key.
 
-        The key may be given by a function, or as the position or name of a field.
+        The key is given by a function, or by the position or name of a field.
         """
-        from flott.datastream._keyed_stream import KeyedStream  # it imports this module
+        from flott.datastream._keyed_stream import KeyedStream  # that module imports this one
 
         selector = as_selector(key_selector, "key_by")
         getter = field_getter(selector, self._declared())
@@ -256,40 +257,42 @@ class DataStream(ProgramStep, Generic[T]):
     # ------------------------------------------------------------------------------------------------------- windows
 
     def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T, W]:
-        """All records divided into windows, whatever their key; a single subtask handles them."""
-        from flott.datastream._windowed_stream import AllWindowedStream  # it imports this module
+        """Assign all records to windows, regardless of their key. A single subtask processes them."""
+        from flott.datastream._windowed_stream import AllWindowedStream  # that module imports this one
 
         return AllWindowedStream(self, window_assigner)
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream[T, CountWindow]:
-        """All records divided into windows of ``size`` records; with a slide, one starts at every ``slide``-th.
+        """Assign all records to windows of ``size`` records.
 
-        Flink's; PyFlink has none.
+        With a slide, a window starts at every ``slide``-th record.
+
+        This is Flink's; PyFlink has none.
         """
-        from flott.datastream._windowed_stream import count_assigner  # it imports this module
+        from flott.datastream._windowed_stream import count_assigner  # that module imports this one
 
         return self.window_all(count_assigner(size, slide))
 
     # ------------------------------------------------------------------------------------ distribution over subtasks
 
     def shuffle(self) -> DataStream[T]:
-        """Send each record to a random subtask of what comes next."""
+        """Send each record to a random subtask of the next operator."""
         return self._redistribute("shuffle", partitioning.Shuffle())
 
     def rebalance(self) -> DataStream[T]:
-        """Deal the records out to all subtasks of what comes next, one after the other."""
+        """Distribute the records over all subtasks of the next operator in turn."""
         return self._redistribute("rebalance", partitioning.Rebalance())
 
     def rescale(self) -> DataStream[T]:
-        """Deal the records out to the nearest subtasks of what comes next."""
+        """Distribute the records over the nearest subtasks of the next operator."""
         return self._redistribute("rescale", partitioning.Rescale())
 
     def forward(self) -> DataStream[T]:
-        """Send the records of each subtask to the same subtask of what comes next."""
+        """Send the records of each subtask to the same subtask of the next operator."""
         return self._redistribute("forward", partitioning.Forward())
 
     def global_(self) -> DataStream[T]:
-        """Send everything to the first subtask of what comes next. Flink's ``global()``; PyFlink has none."""
+        """Send all records to the first subtask of the next operator. Flink's ``global()``; PyFlink has none."""
         return self._redistribute("global_", partitioning.Global())
 
     @overload
@@ -307,11 +310,12 @@ class DataStream(ProgramStep, Generic[T]):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream[T] | BroadcastStream[T]:
-        """Send every record to every subtask of what comes next.
+        """Send every record to every subtask of the next operator.
 
-        With descriptors: for ``connect``, whose function keeps what it learns from these records in broadcast states.
+        With descriptors, the result is for ``connect``, whose function keeps broadcast states.
         """
-        from flott.datastream._broadcast_stream import BroadcastStream, check_descriptors  # it imports this module
+        # that module imports this one
+        from flott.datastream._broadcast_stream import BroadcastStream, check_descriptors
 
         everywhere = self._redistribute("broadcast", partitioning.Broadcast())
         if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
@@ -324,7 +328,7 @@ class DataStream(ProgramStep, Generic[T]):
         partitioner: Partitioner[KEY] | Callable[[KEY, int], int],
         key_selector: KeySelector[T, KEY] | Callable[[T], KEY] | int | str,
     ) -> DataStream[T]:
-        """Send each record to the subtask that the partitioner chooses for its key."""
+        """Send each record to the subtask that the partitioner returns for its key."""
         validate_function(partitioner, Partitioner, "partition_custom")
         selector = as_selector(key_selector, "partition_custom")
         return self._redistribute("partition_custom", partitioning.Custom(partitioner, selector))
@@ -353,7 +357,7 @@ class DataStream(ProgramStep, Generic[T]):
         return self.sink_to(sink_func)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print the records where the program was started, each behind its subtask's number."""
+        """Print the records on the driver, each with the number of its subtask."""
         return self.sink_to(PrintSink(sink_identifier or ""))
 
     @overload
@@ -370,9 +374,9 @@ class DataStream(ProgramStep, Generic[T]):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[T] | list[T]:
-        """Run the program, with all sinks it has, and bring the records of this stream here as they are computed.
+        """Run the program with all its sinks, and return the records of this stream as they are computed.
 
-        With a limit: the first records, at most so many; the job is cancelled once they are there.
+        With a limit, return at most so many records, and cancel the job afterwards.
         """
         if limit is not None and not (is_integer(limit) and limit >= 1):
             raise ProgramError(f"The limit of execute_and_collect() is a whole number of at least 1, found {limit!r}.")
@@ -385,13 +389,17 @@ class DataStream(ProgramStep, Generic[T]):
     def preview(self, n: int = 20, timeout: str | float | Duration | Time | timedelta = "5s") -> Preview[T]:
         """Show the first records of this stream, at most ``n``, after ``timeout`` at the latest. Only in Flott.
 
-        A script writes them to standard output as a table; a notebook and an interactive Python show the value that is
-        returned. Only the part of the program that leads to this stream runs, in a job of its own: no sink is written
-        to, no checkpoint of the program is used or made, and nothing is restarted. The job begins with the sources and
-        empty state and is cancelled when enough was seen.
+        A script writes them to standard output as a table. A notebook and an interactive Python show the returned
+        value. Only
+        the part of the program that leads to this stream runs, in a separate job: no sink is written, no checkpoint of
+        the
+        program is read or written, and nothing is restarted. The job starts with the sources and empty state and is
+        cancelled
+        when there are enough records.
 
-        ``timeout``: a duration such as ``"500 ms"``, or a number of seconds. It counts from when the job was started:
-        the start of Spark is not in it, that of Spark's Python workers is. A failure of the job is raised.
+        ``timeout`` is a duration such as ``"500 ms"``, or a number of seconds. It counts from the start of the job: it
+        excludes
+        the start of Spark and includes that of Spark's Python workers. A failure of the job is raised.
         """
         preview = take_preview(self, n, timeout)
         show(preview)
@@ -405,12 +413,12 @@ class DataStream(ProgramStep, Generic[T]):
         try:
             client = self._environment.execute_async(job_name)
         except BaseException:
-            self._environment._program.discard(sink._id)  # a later execute() must not collect for nobody
+            self._environment._program.discard(sink._id)  # a later execute() must not collect these records
             raise
         return CloseableIterator(handover, client)
 
     def _keys(self) -> tuple[specs.KeySpec | None, ...]:
-        """How an operator that reads this stream finds its key."""
+        """Return how an operator that reads this stream determines its key."""
         return ()
 
     def _apply(
@@ -427,11 +435,11 @@ class DataStream(ProgramStep, Generic[T]):
         return DataStream(self._environment, made.id, declared)
 
     def _declared(self) -> TypeInformation | None:
-        """The type that the program declares for the records; unlike ``_type``, that of all streams of a union."""
+        """Return the declared type of the records. Unlike ``_type``, it covers all streams of a union."""
         return declared_type(self._environment._program, self._id)
 
     def _typed(self, type_info: TypeInformation | None) -> Self:
-        """The same stream, known to have records of this type; nothing is checked at run time."""
+        """Return the same stream with this type of records. Nothing is checked at run time."""
         self._type = type_info
         return self
 
@@ -466,7 +474,7 @@ class DataStreamSink(ProgramStep):
 
 
 def check_type(type_info: object, where: str) -> TypeInformation | None:
-    """The type that a type or a type hint declares; refuses what is neither."""
+    """Return the type of a type or a type hint. Refuse other arguments."""
     if type_info is None or isinstance(type_info, TypeInformation):
         return type_info
     try:
@@ -476,7 +484,7 @@ def check_type(type_info: object, where: str) -> TypeInformation | None:
 
 
 def check_strategy(strategy: object, method: str) -> WatermarkStrategy:
-    """Refuse what is not a watermark strategy."""
+    """Refuse an argument that is not a watermark strategy."""
     if isinstance(strategy, WatermarkStrategy):
         return strategy
     raise ProgramError(

@@ -1,6 +1,6 @@
-"""Functions over fields of a record that the API makes itself: ``key_by(0)``, ``key_by("name")``, ``project(2, 0)``.
+"""Functions on fields of a record that the API creates itself: ``key_by(0)``, ``key_by("name")``, ``project(2, 0)``.
 
-They travel to tasks and run per record, so they are small, picklable classes and not closures.
+They are sent to tasks and run per record, so they are small, picklable classes and not closures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flott.datastream.functions._callables import validate_function
 
 
 def as_selector(key_selector: object, method: str) -> Callable[[Any], Any]:
-    """A checked key selector; a position or a field name stands for the field."""
+    """Return a checked key selector. A position or a field name selects the field."""
     if isinstance(key_selector, int) and not isinstance(key_selector, bool):
         return operator.itemgetter(key_selector)  # runs in C, and can be pickled
     if isinstance(key_selector, str):
@@ -52,7 +52,7 @@ def field_getter(
 
 
 class NamedField:
-    """Reads one field by name, of whatever the records are: it is found out from the first one.
+    """Reads one field by name. The kind of the records is determined from the first one.
 
     >>> NamedField("city", "key_by")({"city": "Berlin"})
     'Berlin'
@@ -79,14 +79,14 @@ class NamedField:
         return hash((self.name, self.method))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NamedField, (self.name, self.method)  # each task finds out anew
+        return NamedField, (self.name, self.method)  # each task determines it again
 
     def __repr__(self) -> str:
         return f"NamedField({self.name!r})"
 
 
 class Projection:
-    """Some fields of a record as a tuple, in the given order.
+    """Returns some fields of a record as a tuple, in the given order.
 
     >>> Projection(2, 0)(("a", "b", "c"))
     ('c', 'a')

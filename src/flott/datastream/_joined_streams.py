@@ -1,12 +1,12 @@
-"""Joins of two streams: within windows, and by distance in time. Driver side, but for the functions of a window join.
+"""Joins of two streams, by window and by interval. Driver side, except for the functions of a window join.
 
-PyFlink has none of these; calls and names are those of Flink's Java API::
+PyFlink has none of these. Calls and names are those of Flink's Java API::
 
     orders.join(prices).where(article).equal_to(article).window(assigner).apply(function)
     orders.key_by(article).interval_join(prices.key_by(article)).between(earliest, latest).process(function)
 
-A window join needs no operator of its own. Both streams are tagged, united and keyed, and a window function takes them
-apart again.
+A window join has no operator of its own. Both streams are tagged, united and keyed, and a window function separates
+them again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")
 
-#: A record of either stream, behind the number of its stream.
+#: A record of either stream with the number of its stream.
 Tagged = tuple[int, Any]
 FIRST, SECOND = 1, 2
 
@@ -50,7 +50,7 @@ _Selector = KeySelector[Any, KEY] | Callable[[Any], KEY] | int | str
 
 
 class JoinedStreams(Generic[T1, T2]):
-    """What ``join`` returns: two streams whose records are to meet in pairs, within a window.
+    """The result of ``join``: two streams whose records are joined in pairs within a window.
 
     >>> from flott.common import Time
     >>> from flott.datastream import StreamExecutionEnvironment
@@ -65,48 +65,49 @@ class JoinedStreams(Generic[T1, T2]):
         self._streams = (stream1, stream2)
 
     def where(self, key_selector: _Selector[KEY], key_type: TypeHint | None = None) -> Where[JoinedWindows]:
-        """The key of the first stream's records."""
+        """Set the key of the first stream's records."""
         return Where("join", self._streams, key_selector, key_type, JoinedWindows)
 
 
 class CoGroupedStreams(Generic[T1, T2]):
-    """What ``co_group`` returns: two streams whose records are to meet all together, by key and window."""
+    """The result of ``co_group``: two streams whose records are grouped by key and window."""
 
     def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]):
         self._streams = (stream1, stream2)
 
     def where(self, key_selector: _Selector[KEY], key_type: TypeHint | None = None) -> Where[CoGroupedWindows]:
-        """The key of the first stream's records."""
+        """Set the key of the first stream's records."""
         return Where("co_group", self._streams, key_selector, key_type, CoGroupedWindows)
 
 
 class _JoinWindows:
-    """Two streams keyed and divided into windows together. Settings are those of a windowed stream.
+    """Two keyed streams with common windows. The settings are those of a windowed stream.
 
-    A window assigner, trigger or evictor that looks at records is given pairs: 1 and a record of the first stream, or
-    2 and a record of the second.
+    A window assigner, trigger or evictor that examines records receives pairs: 1 and a record of the first stream, or 2
+    and
+    a record of the second.
     """
 
     def __init__(self, windows: WindowedStream[Tagged, Any, Any]):
         self._windows = windows
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """When windows fire, instead of the assigner's default."""
+        """Replace the assigner's default trigger."""
         self._windows.trigger(trigger)
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """Which records do not count when a window fires."""
+        """Set the evictor."""
         self._windows.evictor(evictor)
         return self
 
     def allowed_lateness(self, time_ms: int | Time | Duration) -> Self:
-        """How long after its end a window of event time still takes records, each of which makes it fire again."""
+        """Set how long after its end an event-time window accepts records. Each of them makes it fire again."""
         self._windows.allowed_lateness(time_ms)
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
-        """Where records go that come too late, as pairs of 1 or 2, the number of their stream, and the record.
+        """Send late records to a side output, as pairs of 1 or 2, the number of their stream, and the record.
 
         Flink's joins have no such output.
         """
@@ -115,7 +116,7 @@ class _JoinWindows:
 
 
 class JoinedWindows(_JoinWindows):
-    """Waits for the function of a join."""
+    """A window join that lacks only its function."""
 
     def apply(
         self,
@@ -124,7 +125,7 @@ class JoinedWindows(_JoinWindows):
     ) -> DataStream[OUT]:
         """Call the function with every pair of records of the same key and window, one of each stream.
 
-        A record that meets none is not seen. Results have the last timestamp of the window.
+        A record without a match is not passed. Results have the last timestamp of the window.
         """
         if isinstance(function, FlatJoinFunction):
             validate_function(function, FlatJoinFunction, "apply")
@@ -134,14 +135,14 @@ class JoinedWindows(_JoinWindows):
 
 
 class CoGroupedWindows(_JoinWindows):
-    """Waits for the function of a co-group."""
+    """A co-group that lacks only its function."""
 
     def apply(
         self,
         function: CoGroupFunction[Any, Any, OUT] | Callable[[Iterable[Any], Iterable[Any]], Iterable[OUT] | None],
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """Call the function once for each key and window, with the records of both streams; one may have none.
+        """Call the function once for each key and window, with the records of both streams. One of them may be empty.
 
         Results have the last timestamp of the window.
         """
@@ -170,7 +171,7 @@ class Where(Generic[WINDOWS]):
         self._make = make
 
     def equal_to(self, key_selector: _Selector[Any], key_type: TypeHint | None = None) -> EqualTo[WINDOWS]:
-        """The key of the second stream's records, which meet records of the first stream that have the same."""
+        """Set the key of the second stream's records, which must equal that of the first stream's."""
         second = check_type(key_type, "equal_to")
         if self._key_type is not None and second is not None and self._key_type != second:
             raise ProgramError(
@@ -199,7 +200,7 @@ class EqualTo(Generic[WINDOWS]):
         self._make = make
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> WINDOWS:
-        """The windows in which records meet."""
+        """Set the windows of the join."""
         first, second = (_tagged(stream, number) for number, stream in enumerate(self._streams, FIRST))
         keyed = first.union(second).key_by(self._key, self._key_type)
         return self._make(keyed.window(assigner))
@@ -207,10 +208,10 @@ class EqualTo(Generic[WINDOWS]):
 
 def _tagged(stream: DataStream[Any], number: int) -> DataStream[Tagged]:
     if isinstance(stream, KeyedStream):
-        stream = stream._origin  # it is going to be divided by the key of the join
+        stream = stream._origin  # it will be partitioned by the key of the join
     tagged = stream.map(Tag(number)).name(f"Input {number}")
     step = stream._transformation.step
-    if isinstance(step, Operation):  # in as many subtasks as its input: records stay where they are
+    if isinstance(step, Operation):  # the parallelism of its input, so that records are not moved
         parallelism = stream._transformation.parallelism
         if parallelism is None and isinstance(step.spec, SourceSpec):
             parallelism = step.spec.source.preferred_parallelism
@@ -222,7 +223,7 @@ def _tagged(stream: DataStream[Any], number: int) -> DataStream[Tagged]:
 
 
 class Tag:
-    """Puts the number of its stream before each record."""
+    """Adds the number of its stream to each record."""
 
     __slots__ = ("number",)
 
@@ -234,7 +235,7 @@ class Tag:
 
 
 class TaggedKey:
-    """The key of a record behind its number."""
+    """Returns the key of a tagged record."""
 
     def __init__(self, first: Callable[[Any], Any], second: Callable[[Any], Any]):
         self._selectors = {FIRST: as_key_selector(first), SECOND: as_key_selector(second)}
@@ -260,7 +261,7 @@ class _TakingApart(WindowFunction[Tagged, OUT, Any, Any]):
 
 
 class PairsOfWindow(_TakingApart[OUT]):
-    """Every record of the first stream with every one of the second."""
+    """Combines every record of the first stream with every record of the second."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Tagged]) -> Iterator[OUT]:
         first, second = _apart(inputs)
@@ -277,7 +278,7 @@ class PairsOfWindow(_TakingApart[OUT]):
 
 
 class GroupsOfWindow(_TakingApart[OUT]):
-    """All records of the first stream and all of the second."""
+    """Passes all records of the first stream and all of the second."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Tagged]) -> Iterable[OUT] | None:
         function = self.function
@@ -297,16 +298,16 @@ def _apart(inputs: Iterable[Tagged]) -> tuple[list[Any], list[Any]]:
 
 
 class IntervalJoin(Generic[T1, T2]):
-    """What ``interval_join`` returns: two keyed streams, without a say yet how far apart their records may be."""
+    """The result of ``interval_join``: two keyed streams without bounds."""
 
     def __init__(self, left: KeyedStream[T1, Any], right: KeyedStream[T2, Any]):
         self._left = left
         self._right = right
 
     def between(self, lower_bound: Time | Duration, upper_bound: Time | Duration) -> IntervalJoined[T1, T2]:
-        """A right record is a partner if it is so much later than the left one: from the lower to the upper bound.
+        """Set the bounds of the difference between the timestamps of a right and a left record.
 
-        Both bounds count, and both may be negative: then the right record is earlier.
+        Both bounds are inclusive. A negative bound matches earlier records.
         """
         lower_ms = to_ms(lower_bound, "The lower bound of between()")
         upper_ms = to_ms(upper_bound, "The upper bound of between()")
@@ -314,7 +315,7 @@ class IntervalJoin(Generic[T1, T2]):
 
 
 class IntervalJoined(Generic[T1, T2]):
-    """Two keyed streams and how far apart their records may be; waits for the function."""
+    """Two keyed streams and their bounds, without a function."""
 
     def __init__(self, left: KeyedStream[T1, Any], right: KeyedStream[T2, Any], lower_ms: int, upper_ms: int):
         self._left = left
@@ -327,29 +328,29 @@ class IntervalJoined(Generic[T1, T2]):
         self._right_late: OutputTag | None = None
 
     def lower_bound_exclusive(self) -> Self:
-        """A record exactly at the lower bound is no partner."""
+        """Exclude records exactly at the lower bound."""
         self._lower_inclusive = False
         return self
 
     def upper_bound_exclusive(self) -> Self:
-        """A record exactly at the upper bound is no partner."""
+        """Exclude records exactly at the upper bound."""
         self._upper_inclusive = False
         return self
 
     def side_output_left_late_data(self, output_tag: OutputTag) -> Self:
-        """Where left records go that come too late; without a tag they are counted and dropped."""
+        """Send late left records to a side output. Without a tag they are counted and dropped."""
         self._left_late = _check_tag(output_tag, "side_output_left_late_data")
         return self
 
     def side_output_right_late_data(self, output_tag: OutputTag) -> Self:
-        """Where right records go that come too late; without a tag they are counted and dropped."""
+        """Send late right records to a side output. Without a tag they are counted and dropped."""
         self._right_late = _check_tag(output_tag, "side_output_right_late_data")
         return self
 
     def process(
         self, process_join_function: ProcessJoinFunction[T1, T2, OUT], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
-        """Call the function with every pair of records of the same key that are close enough in event time.
+        """Call the function with every pair of records of the same key within the bounds.
 
         Results have the later of both timestamps.
         """

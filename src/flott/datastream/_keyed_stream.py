@@ -1,4 +1,4 @@
-"""``KeyedStream``: a stream divided by key. What reads it has state and timers for each key. Driver side."""
+"""``KeyedStream``: a stream partitioned by key. Operators that read it have state and timers per key. Driver side."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class KeyedStream(DataStream[T], Generic[T, KEY]):
-    """What ``key_by`` returns. All records of a key reach the same subtask of the operator that comes next.
+    """The result of ``key_by``. All records of a key reach the same subtask of the next operator.
 
     >>> from flott.datastream import StreamExecutionEnvironment
     >>> env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
@@ -41,33 +41,33 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
     def process(  # type: ignore[override]  # as in Flink: a keyed stream takes keyed functions
         self, func: KeyedProcessFunction[KEY, T, OUT], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
-        """Any number of records for each record and each timer; the function has state for each key."""
+        """Emit any number of records for each record and each timer. The function has state per key."""
         validate_function(func, KeyedProcessFunction, "process")
         return self._apply("KeyedProcess", ProcessSpec(func), output_type)
 
     def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
-        """Combine all records of a key, one after the other; each step is emitted."""
+        """Combine all records of a key in order, and emit each intermediate result."""
         validate_function(func, ReduceFunction, "reduce")
         return self._apply("Keyed Reduce", ReduceSpec(func, self._declared()), self._type)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
-        """The running total of one field; the other fields are those of the key's first record."""
+        """Emit the running sum of one field. The other fields are those of the key's first record."""
         return self._aggregate(aggregations.rolling_sum(position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T]:
-        """The smallest value so far of one field; the other fields are those of the key's first record."""
+        """Emit the smallest value so far of one field. The other fields are those of the key's first record."""
         return self._aggregate(aggregations.rolling_min(position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T]:
-        """The largest value so far of one field; the other fields are those of the key's first record."""
+        """Emit the largest value so far of one field. The other fields are those of the key's first record."""
         return self._aggregate(aggregations.rolling_max(position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T]:
-        """The record with the smallest value so far in one field."""
+        """Emit the record with the smallest value so far in one field."""
         return self._aggregate(aggregations.rolling_min_by(position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T]:
-        """The record with the largest value so far in one field."""
+        """Emit the record with the largest value so far in one field."""
         return self._aggregate(aggregations.rolling_max_by(position_to_max_by))
 
     @overload
@@ -83,27 +83,30 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
         key_selector: KeySelector[T, OUT] | Callable[[T], OUT] | int | str,
         key_type: TypeHint | None = None,
     ) -> KeyedStream[T, Any]:
-        """Divide by another key instead."""
+        """Partition by another key instead."""
         return self._origin.key_by(key_selector, key_type)
 
     def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[T, KEY, W]:
-        """The records of each key divided into windows."""
-        from flott.datastream._windowed_stream import WindowedStream  # it imports this module
+        """Assign the records of each key to windows."""
+        from flott.datastream._windowed_stream import WindowedStream  # that module imports this one
 
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream[T, KEY, CountWindow]:
-        """The records of each key divided into windows of ``size``; with a slide, one starts at every ``slide``-th."""
-        from flott.datastream._windowed_stream import count_assigner  # it imports this module
+        """Assign the records of each key to windows of ``size``.
+
+        With a slide, a window starts at every ``slide``-th record.
+        """
+        from flott.datastream._windowed_stream import count_assigner  # that module imports this one
 
         return self.window(count_assigner(size, slide))
 
     def interval_join(self, other_stream: KeyedStream[U, KEY]) -> IntervalJoin[T, U]:
-        """Pairs of records of both streams, of the same key and close to each other in event time. Not in PyFlink.
+        """Join records of both streams with the same key whose event times are within an interval. Not in PyFlink.
 
-        Goes on with ``between(...).process(...)``.
+        Continue with ``between(...).process(...)``.
         """
-        from flott.datastream._joined_streams import IntervalJoin  # it imports this module
+        from flott.datastream._joined_streams import IntervalJoin  # that module imports this one
 
         self._check_other(other_stream, "interval_join")
         if not isinstance(other_stream, KeyedStream):
@@ -123,7 +126,7 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
         return (self._key,)
 
     def cache(self) -> NoReturn:
-        """Refused, as in Flink."""
+        """Refuse the call, as Flink does."""
         raise ProgramError("cache() is not for a keyed stream. Call it before key_by().")
 
     def _redistribute(self, method: str, how: Partitioning) -> NoReturn:
@@ -134,5 +137,5 @@ class KeyedStream(DataStream[T], Generic[T, KEY]):
 
 
 def key_of(stream: DataStream[Any]) -> KeySpec | None:
-    """How a stream is keyed, or None if it is not."""
+    """Return how a stream is keyed, or None if it is not."""
     return stream._key if isinstance(stream, KeyedStream) else None

@@ -1,9 +1,9 @@
-"""``DataStream.preview``: the first records of a stream, shown in a terminal or a notebook. Driver side.
+"""``DataStream.preview``: shows the first records of a stream in a terminal or a notebook. Driver side.
 
-    stream ──► a program of its own, that ends in this one sink ──► Sample ──► Preview
+    stream ──► a separate program that ends in this one sink ──► Sample ──► Preview
 
-The environment's program and its sinks are not touched. The job has no checkpoint directory of the program's, does not
-restart, and is cancelled once there is enough to see.
+The environment's program and its sinks are not modified. The job does not use the program's checkpoint directory, does
+not restart, and is cancelled when there are enough records.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ T = TypeVar("T")
 
 log = logging.getLogger("flott.job")
 
-#: How long a preview that has all it wants waits to learn whether that was all there is.
+#: How long a complete preview waits to find out whether the stream has ended.
 SETTLING_SECONDS = 0.5
 
 #: How long it waits for its cancelled job to end.
 CANCEL_SECONDS = 10.0
 
-#: Its epochs begin small and stay short, so that something is there to see early.
+#: Its epochs start small and stay short, so that the first records appear early.
 FIRST_EPOCH_RECORDS = 200
 EPOCH_MILLISECONDS = 500
 
 
 @dataclass(frozen=True, repr=False)
 class Preview(Generic[T]):
-    """The first records of a stream. It prints as a table, and shows itself as one in a notebook."""
+    """The first records of a stream. It is printed as a table, also in a notebook."""
 
     records: tuple[T, ...]
     columns: tuple[str, ...]  #: the heads of the table
     is_complete: bool  #: the stream has ended, and these are all its records
-    has_more: bool  #: more records were there already
-    elapsed: Duration  #: since the job was started
+    has_more: bool  #: there were more records
+    elapsed: Duration  #: since the start of the job
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.records)
@@ -85,29 +85,32 @@ class Preview(Generic[T]):
 
 
 class Sample(Generic[T]):
-    """The first records that a job delivers. Filled by the job's thread, awaited by the program's."""
+    """The first records of a job. The job's thread fills it, the program's thread waits for it."""
 
     def __init__(self, size: int):
         self._size = size
         self._changed = threading.Condition()
-        # Guarded by _changed:
-        self._records: list[T] = []  #: one more than the size, at most
+        # These are guarded by _changed:
+        self._records: list[T] = []  #: at most one more than the size
         self._ended = False
 
     def receive(self, values: Sequence[T]) -> None:
-        """Take what is still wanted. Never waits, so that the job can always go on to its end."""
+        """Keep the records that are still needed. It never waits, so that the job can always end."""
         with self._changed:
             self._records.extend(values[: self._size + 1 - len(self._records)])
             self._changed.notify_all()
 
     def end(self) -> None:
-        """The job is over."""
+        """Mark the end of the job."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Until it is full, the job is over or time is up; when full, a moment longer, to learn whether it is all."""
+        """Wait until the sample is full, the job has ended, or the timeout.
+
+        If it is full, wait a little longer for the end.
+        """
         until = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: self._ended or len(self._records) >= self._size, seconds)
@@ -116,13 +119,13 @@ class Sample(Generic[T]):
                 self._changed.wait_for(lambda: self._ended or len(self._records) > self._size, left)
 
     def taken(self) -> list[T]:
-        """What is there by now: one more than wanted if there was more."""
+        """Return the records so far: one more than needed if there were more."""
         with self._changed:
             return list(self._records)
 
 
 def take_preview(stream: DataStream[T], size: int, timeout: object) -> Preview[T]:
-    """Run the part of the program that leads to the stream, until there is enough to see."""
+    """Run the part of the program that leads to the stream, until there are enough records."""
     if not (is_integer(size) and size >= 1):
         raise ProgramError(f"preview() shows a number of records of at least 1, found {size!r}.")
     seconds = timeout_seconds(timeout)
@@ -152,20 +155,20 @@ def take_preview(stream: DataStream[T], size: int, timeout: object) -> Preview[T
 
 
 def show(preview: Preview[Any]) -> None:
-    """Write it to standard output, unless a notebook or an interactive Python is about to show it anyway."""
+    """Write the preview to standard output, unless a notebook or an interactive Python shows it anyway."""
     if _is_interactive():
         return
     text = f"{preview}\n"
     try:
         sys.stdout.write(text)
-    except UnicodeEncodeError:  # the terminal knows fewer letters than the records hold
+    except UnicodeEncodeError:  # the terminal's encoding lacks characters of the records
         encoding = sys.stdout.encoding
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
     sys.stdout.flush()
 
 
 def timeout_seconds(timeout: object) -> float:
-    """A text with a unit, a Duration, a Time, a timedelta, or a number of seconds."""
+    """Return the seconds of a text with a unit, a Duration, a Time, a timedelta, or a number of seconds."""
     match timeout:
         case str() if not timeout.strip().isdecimal():  # a number without a unit would be milliseconds in Flink
             try:
@@ -190,10 +193,10 @@ def timeout_seconds(timeout: object) -> float:
 
 
 def preview_configuration(configuration: Configuration, size: int) -> Configuration:
-    """The program's settings, without what belongs to its job alone: its checkpoints, its restarts, its display."""
+    """Return the program's settings without those of its own job: checkpoints, restarts, display."""
     own = Configuration(configuration)
     dropped: list[ConfigOption[Any]] = [options.RECOVERY_PATH, options.RECOVER_FROM_LATEST]
-    # Where executors may be on other machines it keeps a folder of its own in there, which is deleted again.
+    # If executors may be on other machines, it uses a separate folder in there, which is deleted afterwards.
     if not options.needs_shared_storage(configuration) and options.read(configuration, options.TARGET) != "remote":
         dropped.append(options.CHECKPOINT_DIR)
     for option in dropped:
@@ -214,7 +217,7 @@ def _start(stream: DataStream[T], sample: Sample[T], size: int) -> JobClient:
     ident = _origin(environment._program, stream._id)
     program = environment._program.leading_to(ident)
     sink = Operation(SinkSpec(SampleSink(size + 1, sample.receive)))
-    # One subtask: what comes from one split stays in its order.
+    # One subtask, so that the order of each split is kept.
     program.add("Sink: Preview", sink, (ident,), uid="flott.preview", parallelism=1)
     defaults = environment._defaults(None)
     graph = translate(program, environment._defaults(f"Preview of {defaults.job_name}"))
@@ -223,7 +226,7 @@ def _start(stream: DataStream[T], sample: Sample[T], size: int) -> JobClient:
 
 
 def _origin(program: Program, ident: TransformationId) -> TransformationId:
-    """Where the records are made. How they are distributed over subtasks does not matter to who looks at them."""
+    """Return the step that produces the records. Their distribution over subtasks does not matter for a preview."""
     while isinstance(program[ident].step, Partition):
         (ident,) = program[ident].inputs
     return ident
@@ -235,11 +238,11 @@ def _cancel(client: JobClient) -> None:
     except TimeoutError:
         log.warning("The job of a preview was cancelled and has not ended after %g s; it ends later.", CANCEL_SECONDS)
     except Exception:
-        if not client.get_job_execution_result().done():  # otherwise it ended just before it could be cancelled
+        if not client.get_job_execution_result().done():  # otherwise it ended before it could be cancelled
             raise
 
 
 def _is_interactive() -> bool:
-    """Whether the value of an expression is shown by whoever runs the program."""
+    """Return whether the environment shows the value of an expression."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     return hasattr(sys, "ps1") or shell() is not None

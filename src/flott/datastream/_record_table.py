@@ -1,7 +1,7 @@
-"""Records as a table: which columns they have, and the table as text or HTML. Pure.
+"""Records as a table: its columns, and the table as text or HTML. Pure.
 
-Rows, named tuples, dataclasses and dicts bring the names of their columns; the fields of a tuple are Flink's ``f0``,
-``f1``, …; anything else is one ``value``. The records themselves decide. A type is asked only where there are none.
+Rows, named tuples, dataclasses and dicts have column names; the fields of a tuple are Flink's ``f0``, ``f1``, …; any
+other record is a single ``value``. The records determine the columns. The type is used only if there are no records.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from flott.common.types import Row
 #: The only column of records without fields.
 SCALAR = ("value",)
 
-#: A longer cell is cut off: in text, counted in columns of the terminal; in HTML, in characters.
+#: A longer cell is truncated: in text by terminal columns, in HTML by characters.
 MAX_TEXT_CELL = 40
 MAX_HTML_CELL = 200
 
-#: What str() shows better than repr().
+#: The types for which str() is more readable than repr().
 _PLAIN = (str, numbers.Number, datetime.date, datetime.time, type(None))
 
 
 def columns_of(records: Sequence[Any], known: TypeInformation | None = None) -> tuple[str, ...]:
-    """The names of the columns, in the order in which the records bring them."""
+    """Return the names of the columns, in the order in which the records have them."""
     present = [record for record in records if record is not None]
     if not present:
         return _columns_of_type(known)
@@ -41,7 +41,7 @@ def columns_of(records: Sequence[Any], known: TypeInformation | None = None) -> 
 
 
 def text_table(columns: Sequence[str], records: Sequence[Any]) -> str:
-    """Aligned columns under their names; numbers stand to the right."""
+    """Return aligned columns under their names. Numbers are aligned to the right."""
     header = [_cropped(_printable(name), MAX_TEXT_CELL) for name in columns]
     cells = [[_cropped(text, MAX_TEXT_CELL) for text in _cells(record, columns)] for record in records]
     widths = [max(map(_width, column)) for column in zip(header, *cells, strict=True)]
@@ -51,7 +51,7 @@ def text_table(columns: Sequence[str], records: Sequence[Any]) -> str:
 
 
 def html_table(columns: Sequence[str], records: Sequence[Any]) -> str:
-    """The same for a notebook. Everything that comes from the records is escaped."""
+    """Return the table for a notebook. All content of the records is escaped."""
     styles = [' style="text-align: right"' if right else "" for right in _numeric(columns, records)]
     head = "".join(f"<th>{html.escape(_printable(name))}</th>" for name in columns)
     body = "".join(
@@ -80,7 +80,7 @@ def _columns_of_type(known: TypeInformation | None) -> tuple[str, ...]:
 
 
 def _family(record: Any) -> str:
-    """Records of one family can share columns."""
+    """Return the family of a record. Records of one family can share columns."""
     if isinstance(record, Row):
         return "row"
     if isinstance(record, tuple):
@@ -91,7 +91,7 @@ def _family(record: Any) -> str:
 
 
 def _fields_of(record: Any) -> Mapping[str, Any]:
-    """The fields by name; none of a record that is a single value."""
+    """Return the fields by name. A record that is a single value has none."""
     match _family(record):
         case "row":
             return dict(zip(record._fields or _positions(len(record)), record, strict=False))
@@ -112,7 +112,7 @@ def _positions(arity: int) -> list[str]:
 
 
 def _values(record: Any, columns: Sequence[str]) -> list[Any]:
-    """One value for each column; ``Ellipsis`` where the record has none."""
+    """Return one value for each column, and ``Ellipsis`` if the record has none."""
     named = _fields_of(record)
     if record is None or not columns_cover(columns, named):
         return [record, *[...] * (len(columns) - 1)]
@@ -120,7 +120,7 @@ def _values(record: Any, columns: Sequence[str]) -> list[Any]:
 
 
 def columns_cover(columns: Sequence[str], named: Mapping[str, Any]) -> bool:
-    """Whether a record is shown field by field, and not as a whole."""
+    """Return whether a record is shown by field and not as a whole."""
     return bool(named) and all(name in columns for name in named)
 
 
@@ -146,12 +146,12 @@ def _cells(record: Any, columns: Sequence[str]) -> list[str]:
 def _text(value: Any) -> str:
     try:
         return _printable(str(value) if isinstance(value, _PLAIN) else repr(value))
-    except Exception as error:  # it is the user's __repr__, and a table is no reason to fail
+    except Exception as error:  # the user's __repr__ failed, which must not fail the table
         return f"<{type(value).__name__}, whose repr() raises {type(error).__name__}>"
 
 
 def _printable(text: str) -> str:
-    """Without line breaks, and without what a terminal would obey."""
+    """Return the text without line breaks and terminal control characters."""
     if text.isprintable():
         return text
     return "".join(
@@ -173,7 +173,7 @@ def _aligned(text: str, width: int, to_the_right: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal it takes."""
-    from rich.cells import cell_len  # not above: tasks load this module, and may not have rich
+    """Return the width in terminal columns."""
+    from rich.cells import cell_len  # imported here, because tasks load this module and may not have rich
 
     return cell_len(text)

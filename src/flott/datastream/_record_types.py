@@ -1,7 +1,7 @@
-"""What the records of a stream are, as far as the program says: declared, or written in a function's annotations.
+"""The types of a stream's records: declared, or from a function's annotations. Pure; driver side.
 
-A declared type is enforced where records are made. An annotation is not: it may be wrong and the program still right,
-and looking at every record costs time. It is only read here, when somebody asks for a stream's type. Pure; driver side.
+A declared type is enforced where records are produced. An annotation is not, because it may be wrong in a correct
+program, and checking every record takes time. It is read only when the type of a stream is requested.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flott.graph.transformations import Operation, Partition, Program, SideOutpu
 
 
 def record_type(program: Program, ident: TransformationId) -> TypeInformation | None:
-    """The type of the records that a step gives; ``None`` where nothing is said about it."""
+    """Return the type of the records of a step, or ``None`` if it is unknown."""
     ident = _where_made(program, ident)
     match program[ident].step:
         case SideOutput(type_info=declared) | Operation(output_type=declared) if declared is not None:
@@ -40,7 +40,7 @@ def record_type(program: Program, ident: TransformationId) -> TypeInformation | 
 
 
 def declared_type(program: Program, ident: TransformationId) -> TypeInformation | None:
-    """The type that the program declares for the records of a step; an annotation is not a declaration."""
+    """Return the declared type of the records of a step. An annotation is not a declaration."""
     ident = _where_made(program, ident, through_unions=False)
     match program[ident].step:
         case Union():
@@ -54,14 +54,14 @@ def declared_type(program: Program, ident: TransformationId) -> TypeInformation 
 
 
 def _where_made(program: Program, ident: TransformationId, through_unions: bool = True) -> TransformationId:
-    """The step that gave the records their type; behind a union the one of its first stream."""
+    """Return the step that determined the type of the records. For a union, this is the one of its first stream."""
     while _keeps_records(step := program[ident].step) and (through_unions or not isinstance(step, Union)):
         ident = program[ident].inputs[0]
     return ident
 
 
 def _keeps_records(step: Step) -> bool:
-    """Whether what comes out of a step, and is not declared, is of the type of what goes in."""
+    """Return whether the undeclared output of a step has the type of its input."""
     match step:
         case Partition() | Union():
             return True
@@ -73,7 +73,7 @@ def _keeps_records(step: Step) -> bool:
 
 
 def projected(record: TypeInformation | None, indexes: tuple[int, ...]) -> TypeInformation | None:
-    """The type of some fields of tuples, if the tuples have them."""
+    """Return the type of some fields of tuples, if the tuples have them."""
     if not isinstance(record, (TupleTypeInfo, NamedTupleTypeInfo)):
         return None
     types = record.get_field_types()
@@ -81,7 +81,7 @@ def projected(record: TypeInformation | None, indexes: tuple[int, ...]) -> TypeI
 
 
 def emitted_type(spec: specs.OperatorSpec) -> TypeInformation | None:
-    """What the annotations of an operator's function say about the records it emits."""
+    """Return the type that the annotations of an operator's function state for the emitted records."""
     function, methods, many = _function_of(spec)
     try:
         said = _class_hint(function)
@@ -97,7 +97,7 @@ def emitted_type(spec: specs.OperatorSpec) -> TypeInformation | None:
 # Which function says it
 # ---------------------------------------------------------------------------------------------------------------------
 
-#: For each kind of operator: the methods of its function that emit, and whether they give many records at once.
+#: For each kind of operator: the emitting methods of its function, and whether they return many records at once.
 _EMITTING: Mapping[type[specs.OperatorSpec], tuple[tuple[str, ...], bool]] = {
     specs.MapSpec: (("map",), False),
     specs.FlatMapSpec: (("flat_map",), True),
@@ -123,7 +123,7 @@ def _function_of(spec: specs.OperatorSpec) -> tuple[Any, tuple[str, ...], bool]:
 
 
 def _joining(function: Any) -> tuple[Any, tuple[str, ...], bool]:
-    """The function of a window join, which runs inside a window function of the API's own."""
+    """Return the function of a window join, which runs inside a window function of the API."""
     match function:
         case JoinFunction():
             return function, ("join",), False
@@ -135,7 +135,7 @@ def _joining(function: Any) -> tuple[Any, tuple[str, ...], bool]:
 
 
 def _class_hint(function: Any) -> Any:
-    """What stands for OUT in ``class Parse(MapFunction[str, Event])``; None if nothing does."""
+    """Return the hint for OUT in ``class Parse(MapFunction[str, Event])``, or None."""
     if not isinstance(function, Function):
         return None
     variables = type_variables(type(function))
@@ -147,7 +147,7 @@ def _class_hint(function: Any) -> Any:
 
 
 def _return_hints(function: Any, methods: tuple[str, ...]) -> list[Any]:
-    """The return annotations of the methods the program wrote; of a callable, its own."""
+    """Return the return annotations of the program's methods, or that of a callable."""
     if not isinstance(function, Function):
         return [return_hint(function)] if callable(function) else []
     written = [getattr(type(function), name, None) for name in methods]
@@ -159,13 +159,13 @@ def _is_ours(thing: Any) -> bool:
 
 
 def return_hint(function: Callable[..., Any]) -> Any:
-    """What a callable returns by its annotation, a class by being called; ``Any`` if it does not say."""
+    """Return the annotated return type of a callable, the class itself for a class, or ``Any``."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
         return function
     if not inspect.isroutine(function):
-        function = type(function).__call__  # an object that can be called
+        function = type(function).__call__  # a callable object
     function = inspect.unwrap(function)
     function = getattr(function, "__func__", function)
     if not inspect.isfunction(function):
@@ -188,18 +188,18 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _common_hint(hints: list[Any]) -> Any:
-    """What all of the methods say that emit anything; None if they differ or leave it open."""
+    """Return the hint on which all emitting methods agree, or None."""
     said = [hint for hint in hints if hint is not NoneType]
     return said[0] if said and all(hint == said[0] for hint in said) and said[0] is not Any else None
 
 
 def _of_element(hint: Any) -> Any:
-    """The hint of a record, where the annotation is that of many: ``int`` for ``Iterator[int] | None``."""
+    """Return the hint of a record for an annotation of many: ``int`` for ``Iterator[int] | None``."""
     if _is_union(hint):
         members = [member for member in typing.get_args(hint) if member is not NoneType]
         return _of_element(members[0]) if len(members) == 1 else Any
     if hint in (NoneType, str):
-        return hint  # nothing is emitted; or texts of one character each
+        return hint  # nothing is emitted, or texts of one character each
     kind, arguments = typing.get_origin(hint), typing.get_args(hint)
     if not (isinstance(kind, type) and issubclass(kind, Iterable) and arguments):
         return Any
@@ -209,7 +209,7 @@ def _of_element(hint: Any) -> Any:
 
 
 def _without_side_outputs(hint: Any) -> Any:
-    """Without the pairs of a tag and a value, which go elsewhere."""
+    """Return the hint without the pairs of a tag and a value, which are side outputs."""
     members = typing.get_args(hint) if _is_union(hint) else (hint,)
     here = [member for member in members if not _is_for_side_output(member)]
     if not here:

@@ -1,4 +1,4 @@
-"""``reinterpret_as_keyed_stream``: a keyed stream whose records stay where they are. Driver side."""
+"""``reinterpret_as_keyed_stream``: a keyed stream whose records are not moved. Driver side."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reinterpret_as_keyed_stream(
     key_selector: KeySelector[T, KEY] | Callable[[T], KEY] | int | str,
     key_type: TypeHint | None = None,
 ) -> KeyedStream[T, KEY]:
-    """Take a stream as divided by key without dividing it again: what ``key_by`` costs is saved.
+    """Treat a stream as partitioned by key without partitioning it again, which saves the cost of ``key_by``.
 
     Every record must be in the subtask of its key already. It is if the stream comes from an operator on a stream that
     was keyed in the same way, and neither parallelism nor maximum parallelism changes between the two. A record that is

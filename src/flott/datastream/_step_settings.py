@@ -1,7 +1,7 @@
-"""What can be set on an operator after it was added: name, uid, parallelism and so on. Driver side.
+"""Settings of an operator after it was added: name, uid, parallelism and others. Driver side.
 
-A stream or sink object stands for one transformation of the program. A setting replaces that transformation by a copy
-under the same id. Virtual steps (``key_by``, ``union``, ``rebalance`` …) are no operators and have no settings.
+A stream or sink object represents one transformation of the program. A setting replaces this transformation by a copy
+with the same id. Virtual steps (``key_by``, ``union``, ``rebalance`` …) are not operators and have no settings.
 """
 
 from __future__ import annotations
@@ -23,36 +23,39 @@ MAX_PARALLELISM_LIMIT = 32768
 
 
 class ProgramStep:
-    """One step of the program, as a stream or a sink shows it to the user."""
+    """One step of the program, represented by a stream or a sink."""
 
     def __init__(self, environment: StreamExecutionEnvironment, ident: TransformationId):
         self._environment = environment
         self._id = ident
 
     def name(self, name: str) -> Self:
-        """The name that plans, logs and errors show. Sources and sinks keep the word before it: ``Sink: name``."""
+        """Set the name for plans, logs and errors. Sources and sinks keep their prefix: ``Sink: name``."""
         operator = self._operator("name")
         _check_text(name, "name", operator)
         return self._refine(name=_prefix(operator) + name.removeprefix(_prefix(operator)))
 
     def uid(self, uid: str) -> Self:
-        """The operator's identity: its state is found under it after the program has changed. Unique in the job."""
+        """Set the operator's identity, by which its state is found after the program has changed.
+
+        It is unique in the job.
+        """
         operator = self._operator("uid")
         _check_text(uid, "uid", operator)
         return self._refine(uid=uid)
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """The identity itself, as 32 hexadecimal digits: a way back to state of an operator that had no uid."""
+        """Set the identity as 32 hexadecimal digits, to match state of an operator that had no uid."""
         return self._refine(uid_hash=id_of_uid_hash(uid_hash, self._operator("set_uid_hash").name))
 
     def set_description(self, description: str) -> Self:
-        """A longer text than the name, shown in the plan."""
+        """Set a longer text than the name, shown in the plan."""
         operator = self._operator("set_description")
         _check_text(description, "set_description", operator)
         return self._refine(description=description)
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Into how many subtasks the operator is divided; -1 takes back what was set."""
+        """Set the number of subtasks of the operator. -1 removes the setting."""
         operator = self._operator("set_parallelism")
         if parallelism == ExecutionConfig.PARALLELISM_DEFAULT:
             return self._refine(parallelism=None)
@@ -61,19 +64,19 @@ class ProgramStep:
         return self._refine(parallelism=parallelism)
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """The number of key groups of the operator: the limit for every later rescaling of its state."""
+        """Set the number of key groups of the operator, which limits every later rescaling of its state."""
         operator = self._operator("set_max_parallelism")
         check_max_parallelism(max_parallelism, f"set_max_parallelism() of {operator.name!r}")
         _check_order(operator, operator.parallelism, max_parallelism)
         return self._refine(max_parallelism=max_parallelism)
 
     def disable_chaining(self) -> Self:
-        """Never fuse the operator with its neighbours."""
+        """Do not chain the operator with others."""
         self._operator("disable_chaining")
         return self._refine(chaining=Chaining.NEVER)
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
-        """Operators of different groups are not fused. Where they run is decided by Spark."""
+        """Set the group. Operators of different groups are not chained. Spark decides where they run."""
         operator = self._operator("slot_sharing_group")
         if isinstance(slot_sharing_group, SlotSharingGroup):
             self._environment.register_slot_sharing_group(slot_sharing_group)
@@ -92,7 +95,7 @@ class ProgramStep:
             ) from None
 
     def _operator(self, setting: str) -> Transformation:
-        """The transformation, which must be an operator to have this setting."""
+        """Return the transformation. Refuse the setting if it is not an operator."""
         step = self._transformation
         if isinstance(step.step, Operation):
             return step
@@ -108,13 +111,13 @@ class ProgramStep:
 
 
 def check_parallelism(parallelism: int, where: str) -> None:
-    """Refuse what is not a number of subtasks."""
+    """Refuse an invalid number of subtasks."""
     if not is_integer(parallelism) or parallelism < 1:
         raise ProgramError(f"{where} takes a whole number of at least 1, found {parallelism!r}.")
 
 
 def check_max_parallelism(max_parallelism: int, where: str) -> None:
-    """Refuse what is not a number of key groups."""
+    """Refuse an invalid number of key groups."""
     if not is_integer(max_parallelism) or not 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT:
         raise ProgramError(
             f"{where} takes a whole number from 1 to {MAX_PARALLELISM_LIMIT}, found {max_parallelism!r}."
@@ -122,7 +125,7 @@ def check_max_parallelism(max_parallelism: int, where: str) -> None:
 
 
 def is_integer(value: object) -> bool:
-    """Whether it is a whole number; True and False are not meant as one."""
+    """Return whether the value is an integer and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -149,7 +152,7 @@ def _prefix(step: Transformation) -> str:
 
 
 def own_name(step: Transformation) -> str:
-    """The name as the user gave it, without the word for sources and sinks."""
+    """Return the name that the user gave, without the prefix of sources and sinks."""
     return step.name.removeprefix(_prefix(step))
 
 

@@ -1,7 +1,7 @@
-"""``WindowedStream`` and ``AllWindowedStream``: a stream divided into windows, waiting for what to do with them.
+"""``WindowedStream`` and ``AllWindowedStream``: a stream with windows, before their function is set.
 
-Settings (``trigger``, ``allowed_lateness`` …) change the object and return it; what computes something (``reduce``,
-``aggregate``, ``apply``, ``process`` …) adds one operator to the program. Driver side.
+Settings (``trigger``, ``allowed_lateness`` …) change the object and return it. Methods that compute something
+(``reduce``, ``aggregate``, ``apply``, ``process`` …) add one operator to the program. Driver side.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 IN = TypeVar("IN")
 ACC = TypeVar("ACC")
 
-#: What may finish a fold: a window function of either kind.
+#: The window function after an aggregation, of either kind.
 Finishing: TypeAlias = WindowFunction[IN, OUT, KEY, W] | ProcessWindowFunction[IN, OUT, KEY, W]
 FinishingAll: TypeAlias = AllWindowFunction[IN, OUT, W] | ProcessAllWindowFunction[IN, OUT, W]
 
 
 class _Windows(Generic[T, KEY, W]):
-    """What streams windowed by key and without one have in common."""
+    """The common part of windowed streams with and without a key."""
 
-    #: The kinds of window function that go with this kind of stream: a plain one, and one with a context.
+    #: The kinds of window function for this kind of stream: a plain one, and one with a context.
     _plain: type[Function]
     _with_context: type[Function]
     _title: str  #: the first word of the operator's description
@@ -67,17 +67,17 @@ class _Windows(Generic[T, KEY, W]):
         self._late_tag: OutputTag | None = None
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment whose program the stream belongs to."""
+        """Return the environment of the stream's program."""
         return self._stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
-        """The declared type of the records; without a declaration, any picklable object."""
+        """Return the declared type of the records, or any picklable object."""
         return self._stream.get_type()
 
     # ------------------------------------------------------------------------------------------------------- settings
 
     def trigger(self, trigger: Trigger[T, W]) -> Self:
-        """When windows fire, instead of the assigner's default."""
+        """Replace the assigner's default trigger."""
         if not isinstance(trigger, Trigger):
             raise ProgramError(f"trigger() takes a Trigger such as CountTrigger.of(100), found {trigger!r}.")
         self._check_merging(trigger)
@@ -85,16 +85,16 @@ class _Windows(Generic[T, KEY, W]):
         return self
 
     def evictor(self, evictor: Evictor[T, W]) -> Self:
-        """Which records do not count when a window fires. Windows then keep all their records, also for ``reduce``."""
+        """Set the evictor. Windows then keep all their records, also for ``reduce``."""
         if not isinstance(evictor, Evictor):
             raise ProgramError(f"evictor() takes an Evictor such as CountEvictor.of(100), found {evictor!r}.")
         self._evictor = evictor
         return self
 
     def allowed_lateness(self, time_ms: int | Time | Duration) -> Self:
-        """How long after its end a window of event time still takes records, each of which makes it fire again.
+        """Set how long after its end an event-time window accepts records. Each of them makes it fire again.
 
-        In milliseconds, or as a Time or Duration.
+        The time is in milliseconds, or a Time or Duration.
         """
         late_by = time_ms if is_integer(time_ms) else to_ms(time_ms, "The allowed lateness, if not an int,")
         if not isinstance(late_by, int) or late_by < 0:
@@ -103,9 +103,11 @@ class _Windows(Generic[T, KEY, W]):
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
-        """Where records go that come too late for all their windows; without a tag they are counted and dropped.
+        """Send records that are late for all their windows to a side output.
 
-        They are the side output of that tag of the stream that the window operation returns.
+        Without a tag they are counted and dropped.
+
+        The side output belongs to the stream that the window operation returns.
         """
         if not isinstance(output_tag, OutputTag):
             raise ProgramError(
@@ -117,23 +119,29 @@ class _Windows(Generic[T, KEY, W]):
     # --------------------------------------------------------------------------------------------- built-in functions
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
-        """The total of one field; the other fields are those of the window's first record. Not in PyFlink."""
+        """Emit the sum of one field. The other fields are those of the window's first record. Not in PyFlink."""
         return self._aggregated(aggregations.rolling_sum(position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T]:
-        """The smallest value of one field; the other fields are those of the window's first record. Not in PyFlink."""
+        """Emit the smallest value of one field.
+
+        The other fields are those of the window's first record. Not in PyFlink.
+        """
         return self._aggregated(aggregations.rolling_min(position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T]:
-        """The largest value of one field; the other fields are those of the window's first record. Not in PyFlink."""
+        """Emit the largest value of one field.
+
+        The other fields are those of the window's first record. Not in PyFlink.
+        """
         return self._aggregated(aggregations.rolling_max(position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T]:
-        """The record with the smallest value in one field; of equal ones, the first. Not in PyFlink."""
+        """Emit the record with the smallest value in one field, the first of equal ones. Not in PyFlink."""
         return self._aggregated(aggregations.rolling_min_by(position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T]:
-        """The record with the largest value in one field; of equal ones, the first. Not in PyFlink."""
+        """Emit the record with the largest value in one field, the first of equal ones. Not in PyFlink."""
         return self._aggregated(aggregations.rolling_max_by(position_to_max_by))
 
     def _aggregated(self, aggregation: aggregations.RollingAggregation) -> DataStream[T]:
@@ -162,7 +170,7 @@ class _Windows(Generic[T, KEY, W]):
         return self._add(None, function, check_type(output_type, method))
 
     def _either(self, function: object, method: str) -> object:
-        """A checked window function of either kind, behind a fold."""
+        """Return a checked window function of either kind, after an aggregation."""
         if function is not None:
             kind = self._with_context if isinstance(function, self._with_context) else self._plain
             validate_function(function, kind, method)
@@ -203,14 +211,14 @@ class _Windows(Generic[T, KEY, W]):
 
 
 def _called(function: object) -> str:
-    """What a function is called: its class, or its own name."""
+    """Return the name of a function: that of its class, or its own."""
     if isinstance(function, aggregations.RollingAggregation):
         return repr(function)
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
 class WindowedStream(_Windows[T, KEY, W]):
-    """What ``window`` returns: the records of each key, divided into windows.
+    """The result of ``window``: the records of each key, assigned to windows.
 
     >>> from flott.common import Time
     >>> from flott.datastream import StreamExecutionEnvironment
@@ -251,7 +259,7 @@ class WindowedStream(_Windows[T, KEY, W]):
         window_function: Finishing[T, OUT, KEY, W] | None = None,
         output_type: TypeHint | None = None,
     ) -> DataStream[Any]:
-        """The records of each window combined into one as they arrive; a window function may finish it."""
+        """Combine the records of each window into one as they arrive. A window function may process the result."""
         return self._reduced(reduce_function, window_function, output_type)
 
     @overload
@@ -279,13 +287,16 @@ class WindowedStream(_Windows[T, KEY, W]):
         accumulator_type: TypeHint | list[Any] | None = None,
         output_type: TypeHint | None = None,
     ) -> DataStream[Any]:
-        """The records of each window collected in an accumulator as they arrive; a window function may finish it."""
+        """Aggregate the records of each window in an accumulator as they arrive.
+
+        A window function may process the result.
+        """
         return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
         self, window_function: WindowFunction[T, OUT, KEY, W], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
-        """Any number of records for each window, made of all its records, which are kept until then."""
+        """Emit any number of records for each window from all its records, which are kept until then."""
         return self._evaluated("apply", window_function, WindowFunction, output_type)
 
     def process(
@@ -293,12 +304,15 @@ class WindowedStream(_Windows[T, KEY, W]):
         process_window_function: ProcessWindowFunction[T, OUT, KEY, W],
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """Any number of records for each window, made of all its records; the function has clocks and state."""
+        """Emit any number of records for each window from all its records.
+
+        The function has access to time and state.
+        """
         return self._evaluated("process", process_window_function, ProcessWindowFunction, output_type)
 
 
 class AllWindowedStream(_Windows[T, int, W]):
-    """What ``window_all`` returns: all records divided into windows, whatever their key, in a single subtask."""
+    """The result of ``window_all``: all records assigned to windows regardless of their key, in a single subtask."""
 
     _plain = AllWindowFunction
     _with_context = ProcessAllWindowFunction
@@ -330,7 +344,7 @@ class AllWindowedStream(_Windows[T, int, W]):
         window_function: FinishingAll[T, OUT, W] | None = None,
         output_type: TypeHint | None = None,
     ) -> DataStream[Any]:
-        """The records of each window combined into one as they arrive; a window function may finish it."""
+        """Combine the records of each window into one as they arrive. A window function may process the result."""
         return self._reduced(reduce_function, window_function, output_type)
 
     @overload
@@ -358,13 +372,16 @@ class AllWindowedStream(_Windows[T, int, W]):
         accumulator_type: TypeHint | list[Any] | None = None,
         output_type: TypeHint | None = None,
     ) -> DataStream[Any]:
-        """The records of each window collected in an accumulator as they arrive; a window function may finish it."""
+        """Aggregate the records of each window in an accumulator as they arrive.
+
+        A window function may process the result.
+        """
         return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
         self, window_function: AllWindowFunction[T, OUT, W], output_type: TypeHint | None = None
     ) -> DataStream[OUT]:
-        """Any number of records for each window, made of all its records, which are kept until then."""
+        """Emit any number of records for each window from all its records, which are kept until then."""
         return self._evaluated("apply", window_function, AllWindowFunction, output_type)
 
     def process(
@@ -372,7 +389,10 @@ class AllWindowedStream(_Windows[T, int, W]):
         process_window_function: ProcessAllWindowFunction[T, OUT, W],
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """Any number of records for each window, made of all its records; the function has clocks and state."""
+        """Emit any number of records for each window from all its records.
+
+        The function has access to time and state.
+        """
         return self._evaluated("process", process_window_function, ProcessAllWindowFunction, output_type)
 
     def _add(
@@ -382,7 +402,7 @@ class AllWindowedStream(_Windows[T, int, W]):
 
 
 def check_assigner(assigner: object, method: str) -> WindowAssigner[Any, Any]:
-    """Refuse what is not a window assigner."""
+    """Refuse an argument that is not a window assigner."""
     if isinstance(assigner, WindowAssigner):
         return assigner
     raise ProgramError(
@@ -391,5 +411,5 @@ def check_assigner(assigner: object, method: str) -> WindowAssigner[Any, Any]:
 
 
 def count_assigner(size: int, slide: int) -> WindowAssigner[Any, CountWindow]:
-    """Windows of so many records; a slide of 0 stands for windows that do not overlap."""
+    """Return an assigner of windows of so many records. A slide of 0 means windows without overlap."""
     return CountTumblingWindowAssigner(size) if slide == 0 else CountSlidingWindowAssigner(size, slide)

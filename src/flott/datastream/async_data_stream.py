@@ -1,4 +1,4 @@
-"""``AsyncDataStream``: applies a function that waits to a stream, with many calls waiting at once. Driver side."""
+"""``AsyncDataStream``: applies an asynchronous function to a stream, with many concurrent calls. Driver side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["AsyncDataStream"]
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 
-#: What Flink calls the operator.
+#: Flink's name of the operator.
 _NAME = "async wait operator"
 
 #: A function object, or a plain ``async def``.
@@ -29,10 +29,11 @@ _Invocable = AsyncFunction[IN, OUT] | Callable[[IN], Awaitable[Iterable[OUT]]]
 class AsyncDataStream:
     """Applies an :class:`~flott.datastream.functions.AsyncFunction` to a stream.
 
-    A plain ``async def`` that returns a list of results is as good, where there is nothing to open or to close.
+    A plain ``async def`` that returns a list of results is also accepted, if nothing has to be opened or closed.
 
-    In each subtask up to ``capacity`` calls wait at once; while all of them do, nothing more is read. ``timeout`` is
-    for a record and all its attempts, 0 for none. A keyed stream is read like any other: the function has no state.
+    In each subtask up to ``capacity`` calls run concurrently; at the limit, no further records are read. ``timeout`` is
+    for
+    a record and all its attempts, 0 for none. A keyed stream is read like any other: the function has no state.
 
     >>> from flott.datastream import StreamExecutionEnvironment
     >>> async def price(article: str) -> list[tuple[str, int]]:
@@ -52,9 +53,9 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """The results of each call as soon as they are there, before the next watermark.
+        """Emit the results of each call when they arrive, before the next watermark.
 
-        Their order may change when an epoch is repeated: the one exception to what holds for all other operators.
+        Their order may change when an epoch is repeated. This is the only operator for which it may.
         """
         return AsyncDataStream.unordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
@@ -69,7 +70,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """Like :meth:`unordered_wait`; calls that fail are tried again as the strategy says."""
+        """Act as :meth:`unordered_wait`, and retry failed calls according to the strategy."""
         spec = _spec(data_stream, async_function, timeout, async_retry_strategy, capacity, ordered=False)
         return data_stream._apply(_NAME, spec, output_type)
 
@@ -81,7 +82,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """The results of the calls in the order of their records.
+        """Emit the results of the calls in the order of their records.
 
         Results that wait for those of an earlier record count towards the capacity.
         """
@@ -98,7 +99,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeHint | None = None,
     ) -> DataStream[OUT]:
-        """Like :meth:`ordered_wait`; calls that fail are tried again as the strategy says."""
+        """Act as :meth:`ordered_wait`, and retry failed calls according to the strategy."""
         spec = _spec(data_stream, async_function, timeout, async_retry_strategy, capacity, ordered=True)
         return data_stream._apply(_NAME, spec, output_type)
 
@@ -106,7 +107,7 @@ class AsyncDataStream:
 def _spec(
     stream: object, function: object, timeout: object, retry: AsyncRetryStrategy[Any], capacity: int, *, ordered: bool
 ) -> AsyncSpec:
-    """What was asked for, checked."""
+    """Return the checked specification."""
     method = "ordered_wait" if ordered else "unordered_wait"
     _check(stream, function, capacity, method)
     timeout_ms = _milliseconds(timeout, method)

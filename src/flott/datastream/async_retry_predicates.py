@@ -1,4 +1,4 @@
-"""Ready-made answers to "is this worth another attempt?", for an :class:`AsyncRetryStrategy`."""
+"""Predicates for an :class:`AsyncRetryStrategy` that decide whether a call is retried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["empty_result_predicate", "has_exception_predicate", "exception_type_
 
 
 def empty_result_predicate(result: Sequence[object] | None) -> bool:
-    """Whether a call had no results.
+    """Return whether a call had no results.
 
     >>> empty_result_predicate([]), empty_result_predicate([0])
     (True, False)
@@ -17,7 +17,7 @@ def empty_result_predicate(result: Sequence[object] | None) -> bool:
 
 
 def has_exception_predicate(error: BaseException | None) -> bool:
-    """Whether a call raised anything at all.
+    """Return whether a call raised any exception.
 
     >>> has_exception_predicate(OSError())
     True
@@ -28,7 +28,7 @@ def has_exception_predicate(error: BaseException | None) -> bool:
 def exception_type_predicate(
     error: BaseException | None, expected_error_type: type[BaseException] | tuple[type[BaseException], ...]
 ) -> bool:
-    """Whether a call raised this; fix the type with :func:`functools.partial` to make a predicate of it.
+    """Return whether a call raised this exception. Set the type with :func:`functools.partial`.
 
     >>> from functools import partial
     >>> partial(exception_type_predicate, expected_error_type=OSError)(ConnectionError())

@@ -1,4 +1,4 @@
-"""When a failed call of an asynchronous function is tried again: as frozen values, which all records share."""
+"""Retry strategies of asynchronous functions: frozen values that all records share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUT = TypeVar("OUT")
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
-    """The two conditions, or None for one that never holds."""
+    """The two conditions. None is a condition that is never true."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
 
 @dataclass(frozen=True)
 class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """One attempt, whatever comes of it."""
+    """Makes a single attempt."""
 
     def can_retry(self, current_attempts: int) -> bool:
         return False
@@ -48,7 +48,7 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
 
 @dataclass(frozen=True)
 class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """Up to ``max_attempts`` attempts after the first, always the same time apart.
+    """Makes up to ``max_attempts`` attempts after the first, with a fixed delay.
 
     >>> twice = FixedDelayRetryStrategy(2, 100, None, lambda error: isinstance(error, OSError))
     >>> [twice.can_retry(attempts) for attempts in (1, 2, 3)]
@@ -76,7 +76,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
 
 @dataclass(frozen=True)
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """Up to ``max_attempts`` attempts after the first, each delay a multiple of the one before.
+    """Makes up to ``max_attempts`` attempts after the first. Each delay is a multiple of the one before.
 
     >>> patient = ExponentialBackoffDelayRetryStrategy(5, 100, 1000, 2.0, None, lambda error: True)
     >>> [patient.get_backoff_time_millis(attempts) for attempts in (1, 2, 3, 4, 5)]

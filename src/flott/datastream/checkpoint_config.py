@@ -1,8 +1,8 @@
 """Checkpoint settings: PyFlink's setters over a :class:`~flott.common.configuration.Configuration`.
 
-What Flott acts upon is written to the configuration, under Flink's key. What has no meaning here is remembered in this
-object only, so that its getter answers and nobody downstream meets an option they do not know; one line on the logger
-``flott.porting`` says that it has no effect. ``flott.common._options`` decides which is which. Driver side.
+A setting with an effect is written to the configuration under Flink's key. A setting without an effect is kept only in
+this object, for its getter, and logs one line on the logger ``flott.porting``. ``flott.common._options`` decides which
+is which. Driver side.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CheckpointConfig:
         self._without_effect = Configuration()
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether an interval is set."""
+        """Return whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
@@ -80,7 +80,7 @@ class CheckpointConfig:
         return self._write(_MODE, checkpointing_mode)
 
     def get_checkpoint_interval(self) -> int:
-        """The interval in milliseconds; -1 if none is set."""
+        """Return the interval in milliseconds, or -1 if none is set."""
         interval_ms = self._read(CHECKPOINT_INTERVAL)
         return -1 if interval_ms is None else interval_ms
 
@@ -89,19 +89,19 @@ class CheckpointConfig:
         return self._write(CHECKPOINT_INTERVAL, Duration.of_millis(checkpoint_interval))
 
     def get_checkpoint_timeout(self) -> int:
-        """In milliseconds."""
+        """Return the timeout in milliseconds."""
         return self._read(CHECKPOINT_TIMEOUT)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """How long an epoch, which is a checkpoint, may take, in milliseconds."""
+        """Set the timeout of an epoch, which is a checkpoint, in milliseconds."""
         return self._write(CHECKPOINT_TIMEOUT, Duration.of_millis(checkpoint_timeout))
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """In milliseconds."""
+        """Return the pause in milliseconds."""
         return self._read(CHECKPOINT_MIN_PAUSE)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """The shortest time between the end of an epoch and the start of the next, in milliseconds."""
+        """Set the minimum time between the end of an epoch and the start of the next, in milliseconds."""
         return self._write(CHECKPOINT_MIN_PAUSE, Duration.of_millis(min_pause_between_checkpoints))
 
     def get_max_concurrent_checkpoints(self) -> int:
@@ -111,28 +111,28 @@ class CheckpointConfig:
         return self._write(_MAX_CONCURRENT, max_concurrent_checkpoints)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Deprecated in Flink: whether no failed checkpoint is tolerated."""
+        """Return whether no failed checkpoint is tolerated. Deprecated in Flink."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
-        """Deprecated in Flink: tolerate no failed checkpoint, or any number of them."""
+        """Tolerate no failed checkpoint, or any number of them. Deprecated in Flink."""
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else 2**31 - 1)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
         return self._read(TOLERABLE_FAILED_CHECKPOINTS)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        """How many checkpoints in a row may fail before that is a failure of the job."""
+        """Set how many consecutive checkpoints may fail before the job fails."""
         return self._write(TOLERABLE_FAILED_CHECKPOINTS, tolerable_checkpoint_failure_number)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """What happens to the checkpoints when the job is cancelled."""
+        """Set whether checkpoints are kept when the job is cancelled."""
         return self._write(CHECKPOINT_RETENTION, retention_mode)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints can outlive the job."""
+        """Return whether checkpoints can outlive the job."""
         retention = self.get_externalized_checkpoint_retention()
         return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
@@ -155,11 +155,11 @@ class CheckpointConfig:
         return Duration.of_millis(self._read(_ALIGNED_TIMEOUT))
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Deprecated in Flink: the older name of :meth:`set_aligned_checkpoint_timeout`."""
+        """Set the timeout: the older name of :meth:`set_aligned_checkpoint_timeout`. Deprecated in Flink."""
         return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
     def get_alignment_timeout(self) -> Duration:
-        """Deprecated in Flink: the older name of :meth:`get_aligned_checkpoint_timeout`."""
+        """Return the timeout: the older name of :meth:`get_aligned_checkpoint_timeout`. Deprecated in Flink."""
         return self.get_aligned_checkpoint_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
@@ -177,7 +177,7 @@ class CheckpointConfig:
             self._configuration.set(option, value)
             return self
         self._without_effect.set(option, value)
-        if self._without_effect.get(option) != option.default:  # the default is what happens anyway
+        if self._without_effect.get(option) != option.default:  # the default has the same effect
             text = self._without_effect.get_string(option.key, "")
             _porting.warning("%s = %s has no effect in Flott: %s.", option.key, text, option.description)
         return self

@@ -1,4 +1,4 @@
-"""Where checkpoints are kept, as values: nothing is opened or created here."""
+"""Checkpoint storages as values. Nothing is opened or created here."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = [
 
 
 class CheckpointStorage:
-    """The root of the places a checkpoint can be kept in."""
+    """The base class of checkpoint storages."""
 
 
 @dataclass(frozen=True, init=False)
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """Checkpoints in the driver's memory: for trying things out, gone when the driver ends.
+    """Checkpoints in the driver's memory, for experiments. They are lost when the driver ends.
 
     >>> JobManagerCheckpointStorage().get_max_state_size()
     5242880
     """
 
-    #: How large one state may be, unless the constructor says otherwise: 5 MiB.
+    #: The default maximum size of one state: 5 MiB.
     DEFAULT_MAX_STATE_SIZE: ClassVar[int] = 5 * 1024 * 1024
 
     checkpoint_path: str | None
@@ -42,34 +42,34 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         object.__setattr__(self, "max_state_size", size)
 
     def get_checkpoint_path(self) -> str | None:
-        """The directory for metadata; ``None``: what the configuration says."""
+        """Return the directory for metadata, or ``None`` for that of the configuration."""
         return self.checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """How many bytes one state may have."""
+        """Return the maximum size of one state in bytes."""
         return self.max_state_size
 
     def get_savepoint_path(self) -> str | None:
-        """The directory for savepoints; always ``None``: what the configuration says."""
+        """Return ``None``: the savepoint directory of the configuration is used."""
         return None
 
 
 @dataclass(frozen=True, init=False)
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """Checkpoints as files in a directory that the driver and all executors reach.
+    """Checkpoints as files in a directory that the driver and all executors can access.
 
     >>> FileSystemCheckpointStorage("file:///data/checkpoints").get_checkpoint_path()
     'file:///data/checkpoints'
     """
 
-    #: The largest threshold the constructor takes: 1 MiB.
+    #: The maximum threshold: 1 MiB.
     MAX_FILE_STATE_THRESHOLD: ClassVar[int] = 1024 * 1024
     _DEFAULT_FILE_STATE_THRESHOLD: ClassVar[int] = 20 * 1024
     _DEFAULT_WRITE_BUFFER_SIZE: ClassVar[int] = 4096
 
     checkpoint_path: str
-    file_state_size_threshold: int  #: -1: what the configuration says
-    write_buffer_size: int  #: -1: what the configuration says
+    file_state_size_threshold: int  #: -1: that of the configuration
+    write_buffer_size: int  #: -1: that of the configuration
 
     def __init__(
         self,
@@ -93,26 +93,26 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         object.__setattr__(self, "write_buffer_size", write_buffer_size)
 
     def get_checkpoint_path(self) -> str:
-        """The directory, as it was given."""
+        """Return the directory as it was given."""
         return self.checkpoint_path
 
     def get_savepoint_path(self) -> str | None:
-        """The directory for savepoints; always ``None``: what the configuration says."""
+        """Return ``None``: the savepoint directory of the configuration is used."""
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """Below how many bytes state is kept with the metadata and gets no file of its own."""
+        """Return the size in bytes below which state is stored with the metadata and not in a separate file."""
         if self.file_state_size_threshold < 0:
             return self._DEFAULT_FILE_STATE_THRESHOLD
         return self.file_state_size_threshold
 
     def get_write_buffer_size(self) -> int:
-        """How many bytes are collected before a write."""
+        """Return the size of the write buffer in bytes."""
         return self.write_buffer_size if self.write_buffer_size > 0 else self._DEFAULT_WRITE_BUFFER_SIZE
 
 
 class CustomCheckpointStorage(CheckpointStorage):
-    """In PyFlink it wraps a storage written in Java; Flott has no such thing and refuses to make one."""
+    """A storage written in Java in PyFlink. Flott has none and refuses to create one."""
 
     def __init__(self, j_custom_checkpoint_storage: object = None):
         raise ProgramError(

@@ -1,4 +1,4 @@
-"""What recovery promises about state."""
+"""The guarantee of a recovery about state."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["CheckpointingMode"]
 class CheckpointingMode(Enum):
     """How often a record counts in the state after a recovery.
 
-    Flott's checkpoints lie between epochs, where no record is under way. They are exactly-once at no extra cost, so
-    ``AT_LEAST_ONCE`` is accepted as the weaker promise that it is and kept just the same.
+    Flott's checkpoints are between epochs, when no record is in flight. They are always exactly once, also for
+    ``AT_LEAST_ONCE``, which is a weaker guarantee.
     """
 
     EXACTLY_ONCE = 0

@@ -1,4 +1,4 @@
-"""Whether a program runs as a stream or as a batch."""
+"""The execution mode of a program: streaming or batch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ __all__ = ["RuntimeExecutionMode"]
 class RuntimeExecutionMode(Enum):
     """How a program is executed.
 
-    ``STREAMING`` emits every intermediate result and moves event time along with the input. ``BATCH`` needs bounded
-    sources and emits final results. ``AUTOMATIC`` means ``BATCH`` if all sources are bounded, ``STREAMING`` otherwise.
+    ``STREAMING`` emits every intermediate result and advances event time with the input. ``BATCH`` needs bounded
+    sources
+    and emits final results. ``AUTOMATIC`` means ``BATCH`` if all sources are bounded, ``STREAMING`` otherwise.
     """
 
     STREAMING = 0

@@ -1,4 +1,4 @@
-"""What happens to a job's checkpoints when the job is cancelled."""
+"""The retention of checkpoints when a job is cancelled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["ExternalizedCheckpointRetention"]
 class ExternalizedCheckpointRetention(Enum):
     """Whether checkpoints outlive the job.
 
-    ``DELETE_ON_CANCELLATION`` keeps them only if the job fails, ``RETAIN_ON_CANCELLATION`` also if it is cancelled;
-    ``NO_EXTERNALIZED_CHECKPOINTS`` removes them in either case.
+    ``DELETE_ON_CANCELLATION`` keeps them only if the job fails, ``RETAIN_ON_CANCELLATION`` also if it is cancelled.
+    ``NO_EXTERNALIZED_CHECKPOINTS`` deletes them in both cases.
     """
 
     DELETE_ON_CANCELLATION = 0

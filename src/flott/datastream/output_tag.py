@@ -1,4 +1,4 @@
-"""Names for side outputs. A value: it travels with the program and is compared by its id."""
+"""The names of side outputs. A value that is part of the program and is compared by its id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flott.errors import ProgramError
 __all__ = ["OutputTag"]
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar as DefaultedTypeVar  # known to type checkers, needed by nobody else
+    from typing_extensions import TypeVar as DefaultedTypeVar  # needed only by type checkers
 
     T = DefaultedTypeVar("T", default=Any)
 else:
@@ -37,8 +37,8 @@ class OutputTag(Generic[T]):
 
     __slots__ = ("tag_id", "type_info")
 
-    #: Whether any tag was made or unpickled in this process. As long as it is false no record can be addressed to a
-    #: side output, and the runtime need not look at records to find out.
+    #: Whether a tag was created or unpickled in this process. Before that, no record can belong to a side output, and
+    #: the runtime does not have to examine records.
     any_created: ClassVar[bool] = False
 
     tag_id: str

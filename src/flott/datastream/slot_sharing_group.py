@@ -1,6 +1,6 @@
 """Slot sharing groups and memory sizes, as values.
 
-Spark places tasks, so a group has no influence on where an operator runs. It is kept with the operator, and shown.
+Spark places tasks, so a group does not affect where an operator runs. It is kept with the operator, and shown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNITS = ((_KIBI**4, "tb"), (_KIBI**3, "gb"), (_KIBI**2, "mb"), (_KIBI, "kb"))
 
 @dataclass(frozen=True, order=True)
 class MemorySize:
-    """An amount of memory.
+    """A memory size.
 
     >>> MemorySize.of_mebi_bytes(2048).get_gibi_bytes()
     2
@@ -54,7 +54,7 @@ class MemorySize:
         return self.bytes_size // _KIBI**4
 
     def __str__(self) -> str:
-        """The form configuration files use, with the largest unit that is exact: ``3 mb``."""
+        """Return the form of configuration files, with the largest exact unit: ``3 mb``."""
         for size, label in _UNITS:
             if self.bytes_size and self.bytes_size % size == 0:
                 return f"{self.bytes_size // size} {label}"
@@ -63,7 +63,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name for operators that belong together, and the resources they would like.
+    """A name for a group of operators, and their requested resources.
 
     >>> group = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(512).build()
     >>> group.get_name(), str(group.get_task_heap_memory())
@@ -102,7 +102,7 @@ class SlotSharingGroup:
         return SlotSharingGroup.Builder(name)
 
     class Builder:
-        """Collects the resources; each method returns the builder. Either none is given, or at least CPU and heap."""
+        """Collects the resources. Each method returns the builder. Either none is given, or at least CPU and heap."""
 
         def __init__(self, name: str):
             self._name = name

@@ -1,4 +1,4 @@
-"""Where the state of a running job is kept, as values: nothing is opened here."""
+"""State backends as values. Nothing is opened here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class StateBackend:
-    """The root of the places working state can be kept in."""
+    """The base class of state backends."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class HashMapStateBackend(StateBackend):
 
 
 class PredefinedOptions(Enum):
-    """RocksDB settings proven for a kind of disk."""
+    """RocksDB settings for kinds of disks."""
 
     DEFAULT = 0
     SPINNING_DISK_OPTIMIZED = 1
@@ -40,7 +40,7 @@ class PredefinedOptions(Enum):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """State in a RocksDB on the local disks of the executors, for state larger than memory. Needs ``flott[rocksdb]``.
+    """State in RocksDB on the executors' local disks, for state larger than memory. Needs ``flott[rocksdb]``.
 
     >>> backend = EmbeddedRocksDBStateBackend(enable_incremental_checkpointing=True)
     >>> backend.is_incremental_checkpoints_enabled()
@@ -59,7 +59,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._number_of_transfer_threads = 4
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """The local directories for RocksDB's files; none: the executor's temporary directories."""
+        """Set the local directories of RocksDB's files. Without any, the executor's temporary directories are used."""
         self._db_storage_paths = paths
 
     def get_db_storage_paths(self) -> list[str]:
@@ -75,14 +75,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined_options
 
     def set_options(self, options_factory_class_name: str) -> NoReturn:
-        """Refused: an options factory is a Java class."""
+        """Refuse the call: an options factory is a Java class."""
         raise ProgramError(
             f"set_options({options_factory_class_name!r}) names a Java class, which Flott does not run. Use"
             " set_predefined_options()."
         )
 
     def get_options(self) -> None:
-        """None: an options factory is a Java class."""
+        """Return None: an options factory is a Java class."""
 
     def get_number_of_transfer_threads(self) -> int:
         return self._number_of_transfer_threads
@@ -104,7 +104,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 class CustomStateBackend(StateBackend):
-    """In PyFlink it wraps a state backend written in Java; Flott has no such thing and refuses to make one."""
+    """A state backend written in Java in PyFlink. Flott has none and refuses to create one."""
 
     def __init__(self, j_custom_state_backend: object = None):
         raise ProgramError(

@@ -1,7 +1,8 @@
-"""``StreamExecutionEnvironment``: where a program begins and where it is run. Driver side.
+"""``StreamExecutionEnvironment``: creates and runs a program. Driver side.
 
-It holds two things: the program, to which streams add transformations, and one configuration, which all settings are
-written to. Running means: transformations -> stream graph -> the executor that ``flott.execution`` finds.
+It has the program, to which streams add transformations, and one configuration, which all settings are written to. To
+run a program, it translates the transformations to a stream graph and passes it to the executor that
+``flott.execution`` finds.
 """
 
 from __future__ import annotations
@@ -70,20 +71,20 @@ class StreamExecutionEnvironment(IgnoredSettings):
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """A new environment with what flott.yaml, the environment and the command line say, in this order.
+        """Return a new environment with the options of flott.yaml, the environment and the command line, in this order.
 
-        Above all of them is ``configuration``, and above that what is set in code.
+        ``configuration`` overrides them, and settings in code override all.
         """
         return StreamExecutionEnvironment(_settings.load().under(configuration))
 
     # --------------------------------------------------------------------------------------------------------- settings
 
     def get_config(self) -> ExecutionConfig:
-        """The settings that have methods of their own; what is set there is set here."""
+        """Return the settings that have methods of their own. They apply to this environment."""
         return ExecutionConfig(self._configuration)
 
     def configure(self, configuration: Configuration) -> None:
-        """Take over every option that is set in the configuration; the others stay as they are."""
+        """Set every option that is set in the configuration. Other options do not change."""
         for key in configuration.key_set():
             option = options.option_of(key)
             for spelling in () if option is None else option.spellings():
@@ -91,38 +92,38 @@ class StreamExecutionEnvironment(IgnoredSettings):
         self._configuration.add_all(configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Into how many subtasks an operator is divided that does not say so itself; -1: one for each core."""
+        """Set the number of subtasks of operators without their own parallelism. -1: one for each core."""
         if parallelism != ExecutionConfig.PARALLELISM_DEFAULT:
             check_parallelism(parallelism, "set_parallelism() of the environment")
         self.get_config().set_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """The default of all operators."""
+        """Return the default parallelism of operators."""
         configured = options.read(self._configuration, options.PARALLELISM)
         return self._default_local_parallelism if configured is None else configured
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """The number of key groups: the limit for every later rescaling of the program's state."""
+        """Set the number of key groups, which limits every later rescaling of the program's state."""
         check_max_parallelism(max_parallelism, "set_max_parallelism() of the environment")
         self.get_config().set_max_parallelism(max_parallelism)
         return self
 
     def get_max_parallelism(self) -> int:
-        """The default of all operators."""
+        """Return the default maximum parallelism of operators."""
         return self.get_config().get_max_parallelism()
 
     def get_default_local_parallelism(self) -> int:
-        """The parallelism where none is set: the number of cores this process may use."""
+        """Return the parallelism if none is set: the number of cores this process may use."""
         return self._default_local_parallelism
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """The parallelism where none is set."""
+        """Set the parallelism that is used if none is set."""
         check_parallelism(parallelism, "set_default_local_parallelism()")
         self._default_local_parallelism = parallelism
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Whether results are refined continually, or given once at the end of bounded input."""
+        """Set whether results are emitted continuously, or once at the end of bounded input."""
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise ProgramError(
                 f"set_runtime_mode() takes a RuntimeExecutionMode, such as RuntimeExecutionMode.BATCH, found"
@@ -132,20 +133,20 @@ class StreamExecutionEnvironment(IgnoredSettings):
         return self
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Fuse no operators: slower, and each one is seen by itself."""
+        """Disable chaining. The program is slower, and each operator is visible separately."""
         self._configuration.set(options.OPERATOR_CHAINING, False)
         return self
 
     def is_chaining_enabled(self) -> bool:
-        """Whether operators are fused."""
+        """Return whether operators are chained."""
         return options.read(self._configuration, options.OPERATOR_CHAINING)
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        """Never: the state of a chain is divided into one number of key groups."""
+        """Return False: the state of a chain has one number of key groups."""
         return False
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
-        """Remember the resources of a group. Spark places tasks, so they are shown and nothing more."""
+        """Register the resources of a group. Spark places tasks, so they are only shown."""
         known = self._slot_sharing_groups.setdefault(slot_sharing_group.get_name(), slot_sharing_group)
         if known != slot_sharing_group:
             raise ProgramError(
@@ -155,17 +156,17 @@ class StreamExecutionEnvironment(IgnoredSettings):
         return self
 
     def add_python_file(self, file_path: str) -> None:
-        """Let the functions of the program import a module (.py), what is in a folder, or an archive.
+        """Make a module (.py), a folder or an archive importable for the functions of the program.
 
-        It is sent along with the job.
+        It is sent with the job.
         """
         known = options.read(self._configuration, options.PYTHON_FILES)
         self._configuration.set(options.PYTHON_FILES, f"{known},{file_path}" if known else file_path)
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        """Let the functions of the program import the packages of a requirements file, which are installed for the job.
+        """Make the packages of a requirements file importable for the functions; they are installed for the job.
 
-        With a folder of downloaded packages they are installed from it alone, without the network.
+        With a folder of downloaded packages, they are installed only from the folder, without the network.
         """
         cached = f"#{requirements_cache_dir}" if requirements_cache_dir else ""
         self._configuration.set(options.PYTHON_REQUIREMENTS, requirements_file_path + cached)
@@ -173,7 +174,7 @@ class StreamExecutionEnvironment(IgnoredSettings):
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
         """Unpack an archive in the working directory of the program's functions: ``open("target_dir/file")``.
 
-        The folder is named like the archive if no other name is given. In-process functions do not see it.
+        By default, the folder has the name of the archive. In-process functions cannot access it.
         """
         added = f"{archive_path}#{target_dir}" if target_dir else archive_path
         known = options.read(self._configuration, options.PYTHON_ARCHIVES)
@@ -182,7 +183,7 @@ class StreamExecutionEnvironment(IgnoredSettings):
     # --------------------------------------------------------------------------------- checkpoints, state, restarts
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """All settings of checkpoints."""
+        """Return all settings of checkpoints."""
         return self._checkpoint_config
 
     def enable_checkpointing(
@@ -195,37 +196,39 @@ class StreamExecutionEnvironment(IgnoredSettings):
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """In milliseconds; -1 if none is set."""
+        """Return the interval in milliseconds, or -1 if none is set."""
         return self._checkpoint_config.get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """What was set; Flott's checkpoints are always exactly-once."""
+        """Return the mode that was set. Flott's checkpoints are always exactly once."""
         return self._checkpoint_config.get_checkpointing_mode()
 
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        """Flink's newer name of :meth:`get_checkpointing_mode`."""
+        """Return the mode: Flink's newer name of :meth:`get_checkpointing_mode`."""
         return self.get_checkpointing_mode()
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """What was set in the checkpoint config."""
+        """Return the value that was set in the checkpoint config."""
         return self._checkpoint_config.is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """What was set in the checkpoint config."""
+        """Return the value that was set in the checkpoint config."""
         return self._checkpoint_config.is_force_unaligned_checkpoints()
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
-        """Where savepoints go whose request names no directory."""
+        """Set the directory of savepoints whose request has none."""
         self._configuration.set(options.SAVEPOINT_DIR, directory)
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Where savepoints go whose request names no directory; ``None`` if nothing was set."""
+        """Return the directory of savepoints whose request has none, or ``None``."""
         return options.read(self._configuration, options.SAVEPOINT_DIR)
 
     def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
-        """Where tasks keep state while they run, in memory or in RocksDB. PyFlink 1.x; the same as the option
-        ``state.backend.type``."""
+        """Set where tasks keep state while they run, in memory or in RocksDB.
+
+        It is the method of PyFlink 1.x for the option ``state.backend.type``.
+        """
         match state_backend:
             case HashMapStateBackend():
                 self._configuration.set(options.STATE_BACKEND, "hashmap")
@@ -242,11 +245,11 @@ class StreamExecutionEnvironment(IgnoredSettings):
         return self
 
     def get_state_backend(self) -> StateBackend:
-        """Where tasks keep state while they run."""
+        """Return where tasks keep state while they run."""
         return self._state_backend
 
     def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> StreamExecutionEnvironment:
-        """What happens when an epoch fails. PyFlink 1.x; the options ``restart-strategy.*`` say the same."""
+        """Set the reaction to a failed epoch. PyFlink 1.x; equivalent to the options ``restart-strategy.*``."""
         if not isinstance(restart_strategy, RestartStrategyConfiguration):
             raise ProgramError(
                 "set_restart_strategy() takes one of flott.common.RestartStrategies, such as"
@@ -257,7 +260,7 @@ class StreamExecutionEnvironment(IgnoredSettings):
         return self
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
-        """What :meth:`set_restart_strategy` was given; the fall-back if it was not called."""
+        """Return the strategy of :meth:`set_restart_strategy`, or the fall-back if it was not called."""
         return self._restart_strategy
 
     # ---------------------------------------------------------------------------------------------------------- sources
@@ -269,7 +272,7 @@ class StreamExecutionEnvironment(IgnoredSettings):
         source_name: str,
         type_info: TypeHint | None = None,
     ) -> DataStream[T]:
-        """The records of a source."""
+        """Return the records of a source."""
         _check_source(source, "from_source")
         spec = SourceSpec(source, check_strategy(watermark_strategy, "from_source"))
         operation = Operation(spec, output_type=check_type(type_info, "from_source"))
@@ -279,12 +282,12 @@ class StreamExecutionEnvironment(IgnoredSettings):
     def add_source(
         self, source_func: Source[T], source_name: str = "Custom Source", type_info: TypeHint | None = None
     ) -> DataStream[T]:
-        """The records of a source, without watermarks. Flink's older form of :meth:`from_source`."""
+        """Return the records of a source, without watermarks. Flink's older form of :meth:`from_source`."""
         _check_source(source_func, "add_source")
         return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
 
     def from_collection(self, collection: Iterable[T], type_info: TypeHint | None = None) -> DataStream[T]:
-        """The given elements, in order. With a declared type they are brought to it when the job runs."""
+        """Return the given elements in order. With a declared type, they are converted when the job runs."""
         try:
             elements = tuple(collection)
         except TypeError:
@@ -295,13 +298,13 @@ class StreamExecutionEnvironment(IgnoredSettings):
         return self.add_source(CollectionSource(elements), "Collection Source", type_info)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
-        """The lines of a file, or of all files in a directory, once. PyFlink 1.x; see ``FileSource`` for more."""
+        """Return the lines of a file, or of all files in a directory. PyFlink 1.x; see ``FileSource`` for more."""
         format_ = StreamFormat.text_line_format(charset_name)
         source: Source[str] = FileSource.for_record_stream_format(format_, file_path).build()
         return self.add_source(source, "Text File Source", Types.STRING())
 
     def create_input(self, input_format: object, type_info: TypeHint | None = None) -> NoReturn:
-        """Refused: input formats are Java classes."""
+        """Refuse the call: input formats are Java classes."""
         raise ProgramError(
             f"create_input() found {input_format!r}; in PyFlink an InputFormat wraps a Java object, which Flott does"
             " not run. Use from_source() with a FileSource, or another of flott.datastream.connectors."
@@ -310,35 +313,35 @@ class StreamExecutionEnvironment(IgnoredSettings):
     # -------------------------------------------------------------------------------------------------------- execution
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Run the program until it ends; raises if it does not finish. Afterwards the sinks are gone from it."""
+        """Run the program to its end, and raise an error if it does not finish. Its sinks are then removed from it."""
         executor, graph = self._ready_to_run(job_name)
         return executor.execute(graph, Configuration(self._configuration))
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
-        """Start the program and return at once. Afterwards the sinks are gone from it."""
+        """Start the program and return immediately. Its sinks are then removed from it."""
         executor, graph = self._ready_to_run(job_name)
         return executor.submit(graph, Configuration(self._configuration))
 
     def get_execution_plan(self) -> str:
-        """The program as JSON, in the form Flink's plan visualizer reads. Nothing runs."""
+        """Return the program as JSON, in the form of Flink's plan visualizer. Nothing runs."""
         return plan_json(self.get_stream_graph())
 
     def get_stream_graph(self, clear_transformations: bool = False, job_name: str | None = None) -> StreamGraph:
-        """The program as nodes and edges, nothing fused. Clearing removes the sinks, as executing does."""
+        """Return the program as nodes and edges, before chaining. Clearing removes the sinks, as executing does."""
         graph = translate(self._program, self._defaults(job_name))
         if clear_transformations:
             self._program.remove_sinks()
         return graph
 
     def get_job_graph(self) -> JobGraph:
-        """The program as it would run: operators fused into vertices."""
+        """Return the program as it would run: operators chained into vertices."""
         return chain(self.get_stream_graph())
 
     def close(self) -> None:
-        """Nothing is held open here. Jobs that were started with :meth:`execute_async` go on."""
+        """Do nothing, because no resource is open. Jobs that :meth:`execute_async` started continue."""
 
     def _ready_to_run(self, job_name: str | None) -> tuple[execution.JobExecutor, StreamGraph]:
-        """Everything that can be refused is refused before the sinks are removed."""
+        """Refuse an invalid program before the sinks are removed."""
         options.validate(self._configuration)
         graph = self.get_stream_graph(job_name=job_name)
         executor = execution.executor_of(self._configuration)
@@ -378,7 +381,7 @@ def _check_source(source: Source[Any], method: str) -> None:
 
 
 def _number_of_cores() -> int:
-    """How many cores this process may use, which in a container can be fewer than the machine has."""
+    """Return the number of cores this process may use, which may be fewer in a container."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Which clock a timer listens to."""
+"""The clocks of timers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["TimeDomain"]
 
 
 class TimeDomain(Enum):
-    """Which clock made a timer fire: the watermark, or the clock on the wall."""
+    """The clock that made a timer fire: the watermark, or the wall clock."""
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1

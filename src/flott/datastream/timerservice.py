@@ -1,4 +1,4 @@
-"""The clocks and timers a process function sees. An interface; the runtime implements it in tasks."""
+"""The interface of clocks and timers for process functions. The runtime implements it in tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["TimerService"]
 
 
 class TimerService(ABC):
-    """Tells the time and sets timers. All times are milliseconds since 1970.
+    """Returns the time and registers timers. All times are milliseconds since 1970.
 
     Timers belong to the current key, so only functions on keyed streams may set them. Setting the same timer of the
     same key twice has the effect of setting it once. Timers are part of every checkpoint::
@@ -18,11 +18,11 @@ class TimerService(ABC):
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The time of the clock on the wall."""
+        """Return the time of the wall clock."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """The event time up to which records are complete."""
+        """Return the event time up to which records are complete."""
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
@@ -34,8 +34,8 @@ class TimerService(ABC):
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Forget the current key's processing-time timer for ``timestamp``, if there is one."""
+        """Delete the current key's processing-time timer for ``timestamp``, if it exists."""
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Forget the current key's event-time timer for ``timestamp``, if there is one."""
+        """Delete the current key's event-time timer for ``timestamp``, if it exists."""
