@@ -1,6 +1,6 @@
-"""Separated values: the schema of files, and how to read and write them. Values only.
+"""CSV: the schema of files, and how to read and write them. Values only.
 
-PyFlink's schema knows column types of the Table API; here a Python type such as ``int`` does as well.
+PyFlink's schema uses column types of the Table API; here a Python type such as ``int`` is also accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CsvSchema", "CsvSchemaBuilder", "CsvReaderFormat", "CsvBulkWriters",
 
 @dataclass(frozen=True)
 class CsvSchema:
-    """The columns of a file and how they are written."""
+    """The columns of a file and their format."""
 
     names: tuple[str, ...]
     types: tuple[Converter, ...]
@@ -61,7 +61,7 @@ class CsvSchemaBuilder:
         self._settings: dict[str, Any] = {}
 
     def add_array_column(self, name: str, separator: str = ";", element_type: Any = None) -> CsvSchemaBuilder:
-        """A column of several values in one field; of text unless ``element_type`` says otherwise."""
+        """Add a column with several values in one field. The values are text unless ``element_type`` is given."""
         element = str if element_type is None else converter_of(element_type)
         self._columns.append((name, partial(_parse_array, separator, element), separator))
         return self
@@ -71,7 +71,7 @@ class CsvSchemaBuilder:
         return self
 
     def add_number_column(self, name: str, number_type: Any = None) -> CsvSchemaBuilder:
-        """Whole numbers unless ``number_type`` says otherwise: ``float``, ``Decimal`` or a type of the Table API."""
+        """Add a column of integers, or of ``number_type``: ``float``, ``Decimal`` or a type of the Table API."""
         self._columns.append((name, int if number_type is None else converter_of(number_type), None))
         return self
 
@@ -88,24 +88,24 @@ class CsvSchemaBuilder:
         return self
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
-        """Accepted for ported programs."""
+        """Accept and ignore the setting, for ported programs."""
         without_effect(f"set_array_element_separator({separator!r})", "add_array_column() names the separator")
         return self
 
     def disable_array_element_separator(self) -> CsvSchemaBuilder:
-        """Accepted for ported programs."""
+        """Accept and ignore the setting, for ported programs."""
         without_effect("disable_array_element_separator()", "add_array_column() names the separator")
         return self
 
     def remove_array_element_separator(self, index: int) -> NoReturn:
-        """Refused: what is no array is no array column."""
+        """Refuse the call: a column without an array is not an array column."""
         raise ProgramError(
             f"remove_array_element_separator({index}) would make an array column one of text. Add it with"
             " add_string_column() in the first place."
         )
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
-        """Refused unless it says no: a line that begins with ``#`` is a record."""
+        """Refuse comments: a line that begins with ``#`` is a record."""
         if allow:
             raise ProgramError(
                 "set_allow_comments() asks to skip lines that begin with '#', which Flott's reader does not do. Read"
@@ -114,7 +114,7 @@ class CsvSchemaBuilder:
         return self
 
     def set_any_property_name(self, name: str) -> NoReturn:
-        """Refused: every column has its own name."""
+        """Refuse the call: every column has its own name."""
         raise ProgramError(
             f"set_any_property_name({name!r}) asks to collect columns that the schema does not name, which Flott's"
             " reader does not do. Add a column for each."
@@ -136,7 +136,7 @@ class CsvSchemaBuilder:
         return self._set("quote_char", None)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        """For writing only: readers take ``\\n`` and ``\\r\\n``."""
+        """Set the separator for writing. Readers accept ``\\n`` and ``\\r\\n``."""
         return self._set("line_separator", separator)
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
@@ -149,7 +149,7 @@ class CsvSchemaBuilder:
         return self._set("use_header", use)
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
-        """The first row is no record, whatever it says."""
+        """Skip the first row."""
         return self._set("use_header", skip)
 
     def size(self) -> int:
@@ -172,7 +172,7 @@ class CsvReaderFormat:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvFormat:
-        """For ``FileSource.for_record_stream_format``."""
+        """Return the format for ``FileSource.for_record_stream_format``."""
         return CsvFormat(
             header=schema.use_header,
             delimiter=schema.column_separator,
@@ -191,7 +191,7 @@ class CsvBulkWriters:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvEncoder:
-        """For ``FileSink.for_bulk_format``."""
+        """Return the factory for ``FileSink.for_bulk_format``."""
         return CsvEncoder(
             names=schema.names,
             delimiter=schema.column_separator,
@@ -206,7 +206,7 @@ class CsvBulkWriters:
 
 @dataclass(frozen=True)
 class CsvEncoder(Encoder):
-    """One line of separated values per record: a tuple, a row, or a dict if there are names. Flott only.
+    """Writes one line of separated values per record: a tuple, a row, or a dict if there are names. Flott only.
 
     >>> CsvEncoder(names=("id", "name")).encode({"id": 1, "name": "Ada, Countess"})
     b'1,"Ada, Countess"\\n'
@@ -227,7 +227,7 @@ class CsvEncoder(Encoder):
 
     @property
     def header(self) -> bytes:
-        """What every part file begins with."""
+        """Return the first line of every part file."""
         return self._line(self.names) if self.with_header and self.names else b""
 
     def encode(self, element: Any) -> bytes:
@@ -266,7 +266,7 @@ class CsvEncoder(Encoder):
 def _row_writer(
     delimiter: str, quote_char: str | None, escape_char: str | None, line_separator: str
 ) -> Callable[[Sequence[Any]], str]:
-    """A function from fields to their line: a csv writer returns what its file's ``write`` returns."""
+    """Return a function from fields to their line. A csv writer returns what its file's ``write`` returns."""
     dialect: dict[str, Any] = {
         "delimiter": delimiter,
         "quotechar": quote_char,
@@ -278,13 +278,13 @@ def _row_writer(
 
 
 class _Echo:
-    """A file that hands back what is written to it."""
+    """A file that returns what is written to it."""
 
     def write(self, text: str) -> str:
         return text
 
 
-#: Types of the Table API, by the name of their class, so that this module need not load it.
+#: Types of the Table API by the name of their class, so that this module does not have to import it.
 _TABLE_TYPES: dict[str, Converter] = {
     "VarCharType": str, "CharType": str, "BooleanType": bool, "TinyIntType": int, "SmallIntType": int, "IntType": int,
     "BigIntType": int, "FloatType": float, "DoubleType": float, "DecimalType": Decimal,
@@ -292,7 +292,7 @@ _TABLE_TYPES: dict[str, Converter] = {
 
 
 def converter_of(type: Any) -> Callable[[str], Any]:
-    """What turns the text of a field into a value of a type."""
+    """Return the function that converts the text of a field to a value of a type."""
     name = type.__class__.__name__
     if name in _TABLE_TYPES:
         return _TABLE_TYPES[name]
@@ -310,5 +310,5 @@ def _one_character(what: str, char: str) -> str:
         raise ProgramError(f"A {what} is one character, found {char!r}.")
     return char
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # otherwise a type checker accepts any name of this module
     __getattr__ = names_of(__name__)

@@ -1,4 +1,4 @@
-"""JSON: records to lines of a file, and messages to rows and back. Values only; runs in tasks."""
+"""JSON: converts records to lines of a file, and messages to rows and back. Values only; runs in tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema", "JsonLi
 
 @dataclass(frozen=True)
 class JsonLinesEncoder(Encoder):
-    """One line of JSON per record, for ``FileSink.for_row_format``. A row with names becomes an object. Flott only.
+    """Writes one line of JSON per record, for ``FileSink.for_row_format``. A row with names is an object. Flott only.
 
     >>> JsonLinesEncoder().encode({"name": "Ada"})
     b'{"name":"Ada"}\\n'
@@ -29,11 +29,11 @@ class JsonLinesEncoder(Encoder):
 
 @dataclass(frozen=True)
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """A JSON object as a row of the given type."""
+    """Reads a JSON object as a row of the given type."""
 
     row_type: RowTypeInfo
     fails_on_missing_field: bool = False
-    ignores_parse_errors: bool = False  #: what is unreadable becomes ``None``
+    ignores_parse_errors: bool = False  #: unreadable messages become ``None``
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -92,7 +92,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
 @dataclass(frozen=True)
 class JsonRowSerializationSchema(SerializationSchema):
-    """A row of the given type as a JSON object."""
+    """Writes a row of the given type as a JSON object."""
 
     row_type: RowTypeInfo
 
@@ -121,7 +121,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
 
 def checked_row_type(type_info: TypeInformation) -> RowTypeInfo:
-    """Refuse anything but a row type."""
+    """Return the type if it is a row type, and refuse others."""
     if not isinstance(type_info, RowTypeInfo):
         raise ProgramError(f"Expected the type of a row, such as Types.ROW_NAMED(names, types), found {type_info!r}.")
     return type_info
@@ -132,7 +132,7 @@ def _dump(element: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """What the json module does not know by itself."""
+    """Convert values that the json module does not support."""
     if isinstance(value, Row):
         return list(value) if value._fields is None else value.as_dict()
     raise TypeMismatchError(f"JSON has no form for {value!r} of type {type(value).__name__}: map it first.")

@@ -1,6 +1,6 @@
-"""Parquet files of rows, under PyFlink's names. Values only: pyarrow is loaded by ``flott.runtime.connectors.files``.
+"""Parquet files of rows, under PyFlink's names. Values only: ``flott.runtime.connectors.files`` imports pyarrow.
 
-A row type is what the Table API calls one: anything that has ``field_names()``.
+A row type is any object with ``field_names()``, as in the Table API.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class ParquetBulkWriters:
 
     @staticmethod
     def for_row_type(row_type: Any, hadoop_config: Any = None, utc_timestamp: bool = False) -> ParquetWriterFactory:
-        """For ``FileSink.for_bulk_format``."""
+        """Return the factory for ``FileSink.for_bulk_format``."""
         return ParquetWriterFactory({name: arrow_type(row_type, name) for name in field_names(row_type)})
 
 
 def field_names(row_type: Any) -> list[str]:
-    """The names of a row type's fields, of the Table API or of ``Types.ROW_NAMED``."""
+    """Return the names of a row type's fields, of the Table API or of ``Types.ROW_NAMED``."""
     for method in ("field_names", "get_field_names"):
         if hasattr(row_type, method):
             return list(getattr(row_type, method)())
@@ -59,7 +59,7 @@ _ARROW_TYPES = {
 
 
 def arrow_type(row_type: Any, name: str) -> str:
-    """The Arrow type of a field."""
+    """Return the Arrow type of a field."""
     field = next((field for field in getattr(row_type, "fields", ()) if field.name == name), None)
     kind = type(field.data_type).__name__ if field is not None else ""
     if kind not in _ARROW_TYPES:
@@ -69,5 +69,5 @@ def arrow_type(row_type: Any, name: str) -> str:
         )
     return _ARROW_TYPES[kind]
 
-if not TYPE_CHECKING:  # a type checker would take any name for one of this module
+if not TYPE_CHECKING:  # otherwise a type checker accepts any name of this module
     __getattr__ = names_of(__name__)

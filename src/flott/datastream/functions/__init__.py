@@ -1,9 +1,16 @@
-"""What a user's function extends, by the names PyFlink gives them. Re-exports only.
+"""The base classes of user functions, under PyFlink's names. Re-exports only.
 
-``_basic`` holds one-input functions, ``_async`` those that wait, ``_co`` those of connected streams, ``_process`` those
-with a context, ``_broadcast`` those with broadcast state, ``_join`` those of joins, ``_window`` those of windows,
-``_checkpointed`` what a function adds to have its fields saved, ``_context`` what the runtime hands to ``open``,
-``_legacy`` the two names Flott has another answer for.
+- ``_basic``: functions of one input
+- ``_async``: asynchronous functions
+- ``_co``: functions of connected streams
+- ``_process``: functions with a context
+- ``_broadcast``: functions with broadcast state
+- ``_join``: functions of joins
+- ``_window``: functions of windows
+- ``_checkpointed``: the interface of functions whose fields are saved
+- ``_context``: the argument of ``open``
+- ``_legacy``: two names of PyFlink that Flott refuses
+
 ``_callables`` and ``_aggregations`` serve the API and the runtime and export nothing here.
 """
 

@@ -1,10 +1,10 @@
-"""The aggregations built into keyed streams: ``sum``, ``min``, ``max``, ``min_by``, ``max_by``, as reduce functions.
+"""The built-in aggregations of keyed streams as reduce functions: ``sum``, ``min``, ``max``, ``min_by``, ``max_by``.
 
-Flink's semantics: ``sum``, ``min`` and ``max`` change one field of the record accumulated so far and keep its other
-fields, which are those of the key's first record. ``min_by`` and ``max_by`` keep the whole record; of equal ones, the
-first. Records are copied, never changed: the accumulated record may be on its way downstream.
+The semantics are Flink's: ``sum``, ``min`` and ``max`` change one field of the accumulated record and keep its other
+fields, which are those of the key's first record. ``min_by`` and ``max_by`` keep the whole record, the first of equal
+ones. Records are copied and never changed, because the accumulated record may already have been emitted.
 
-How a field is read and replaced depends on what the records are. It is found out from the first record a task sees.
+How a field is read and replaced depends on the kind of the records. It is determined by the first record of a task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Reduce: TypeAlias = Callable[[Any, Any], Any]
 
 
 def rolling_sum(position: Position = 0) -> RollingAggregation:
-    """Adds up one field.
+    """Return a function that sums one field.
 
     >>> rolling_sum(1)(("a", 1), ("a", 2))
     ('a', 3)
@@ -35,7 +35,7 @@ def rolling_sum(position: Position = 0) -> RollingAggregation:
 
 
 def rolling_min(position: Position = 0) -> RollingAggregation:
-    """Keeps the smallest value of one field; the other fields stay those of the first record.
+    """Return a function that keeps the smallest value of one field, and the other fields of the first record.
 
     >>> rolling_min("price")({"item": "tea", "price": 3}, {"item": "ink", "price": 2})
     {'item': 'tea', 'price': 2}
@@ -44,12 +44,12 @@ def rolling_min(position: Position = 0) -> RollingAggregation:
 
 
 def rolling_max(position: Position = 0) -> RollingAggregation:
-    """Keeps the largest value of one field; the other fields stay those of the first record."""
+    """Return a function that keeps the largest value of one field, and the other fields of the first record."""
     return RollingAggregation("max", position)
 
 
 def rolling_min_by(position: Position = 0) -> RollingAggregation:
-    """Keeps the record with the smallest value in one field.
+    """Return a function that keeps the record with the smallest value in one field.
 
     >>> rolling_min_by("price")({"item": "tea", "price": 3}, {"item": "ink", "price": 2})
     {'item': 'ink', 'price': 2}
@@ -58,15 +58,14 @@ def rolling_min_by(position: Position = 0) -> RollingAggregation:
 
 
 def rolling_max_by(position: Position = 0) -> RollingAggregation:
-    """Keeps the record with the largest value in one field."""
+    """Return a function that keeps the record with the largest value in one field."""
     return RollingAggregation("max_by", position)
 
 
 class RollingAggregation:
-    """A reduce function that settles how to reach its field when it meets the first record.
+    """A reduce function that determines how to access its field with the first record.
 
-    Called like any reduce function. A runtime that has a record at hand saves a call per record with
-    :meth:`reducer_for`.
+    It is called like any reduce function. :meth:`reducer_for` saves a call per record if a record is available.
     """
 
     __slots__ = ("_reduce", "method", "position")
@@ -82,7 +81,7 @@ class RollingAggregation:
         self._reduce: Reduce | None = None
 
     def reducer_for(self, record: Any) -> Reduce:
-        """The reduce function for records shaped like this one."""
+        """Return the reduce function for records of the same kind as this one."""
         return _REDUCERS[self.method](_field_of(record, self.position, self.method))
 
     def __call__(self, value1: Any, value2: Any) -> Any:
@@ -99,7 +98,7 @@ class RollingAggregation:
         return hash((self.method, self.position))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RollingAggregation, (self.method, self.position)  # each task settles the shape anew
+        return RollingAggregation, (self.method, self.position)  # each task determines the kind again
 
     def __repr__(self) -> str:
         return f"{self.method}({self.position!r})"
@@ -138,7 +137,7 @@ def _field_of(record: Any, position: Position, method: str) -> _Field:
 
 
 def _index(record: Any, names: tuple[str, ...], position: Position, method: str) -> int:
-    """The index of a field in a record of so many fields; without names, Flink's ``f0``, ``f1`` … count."""
+    """Return the index of a field. Without names, Flink's ``f0``, ``f1`` … are used."""
     size = len(record)
     names = names or tuple(f"f{index}" for index in range(size))
     if isinstance(position, str) and position in names:

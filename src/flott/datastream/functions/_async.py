@@ -1,7 +1,7 @@
-"""Functions that wait: an ``async def`` per record, many of them waiting at the same time.
+"""Asynchronous functions: one ``async def`` call per record, many of them concurrent.
 
-:class:`AsyncRetryStrategy` and :class:`AsyncRetryPredicate` say which calls are tried again, and when; the strategies
-themselves are in :mod:`flott.datastream.async_retry_strategies`.
+:class:`AsyncRetryStrategy` and :class:`AsyncRetryPredicate` determine which calls are retried, and when. The strategies
+are in :mod:`flott.datastream.async_retry_strategies`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OUT = TypeVar("OUT")
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
-    """Asks somebody else about each record, without holding up the others while it waits.
+    """Calls a service for each record without blocking the others.
 
     >>> class Capital(AsyncFunction[str, str]):
     ...     async def async_invoke(self, value: str) -> list[str]:
@@ -32,66 +32,69 @@ class AsyncFunction(Function, Generic[IN, OUT]):
     >>> asyncio.run(Capital().async_invoke("Kenya"))
     ['Nairobi']
 
-    ``open``, ``close``, ``timeout`` and all calls of a subtask run in one event loop, in one thread of its own. So a
-    client that needs a running loop is made in ``open``, and calls share what the function holds without locks. Tasks
-    that ``close`` starts, such as the closing of a client's connections, are waited for. What blocks the thread
-    (``time.sleep``, a synchronous client) holds up all calls: give it to :func:`asyncio.to_thread`.
+    ``open``, ``close``, ``timeout`` and all calls of a subtask run in one event loop, in a separate thread. A client
+    that
+    needs a running loop can therefore be created in ``open``, and calls share the function's attributes without locks.
+    Tasks that ``close`` starts, such as closing a client's connections, are awaited. Code that blocks the thread
+    (``time.sleep``, a synchronous client) blocks all calls: use :func:`asyncio.to_thread`.
 
-    All calls of an epoch are over before its checkpoint is taken. An epoch that fails is repeated with its calls: the
-    service is asked at least once about each record, and each record has its results exactly once. There is no keyed
-    state here, as in Flink: records of many keys are at work at the same time.
+    All calls of an epoch end before its checkpoint is taken. A failed epoch is repeated with its calls: the service is
+    called at least once for each record, and each record has its results exactly once. There is no keyed state here, as
+    in
+    Flink, because records of many keys are processed concurrently.
     """
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> Iterable[OUT]:
-        """The results for ``value``: a list, with any number of them. They keep the timestamp of ``value``.
+        """Return the results for ``value``: a list of any length. They have the timestamp of ``value``.
 
-        An exception that the retry strategy does not want to see again fails the job, and so does a result that is no
-        collection: None, a single object, and a text or a dictionary, which is hardly meant as the list of its parts.
+        The job fails if an exception is raised that the retry strategy does not retry. It also fails if the result is
+        not a
+        collection: None, a single object, a text or a dictionary.
         """
 
     def timeout(self, value: IN) -> Iterable[OUT]:
-        """The results for ``value`` when ``async_invoke``, with all its retries, took too long; it was cancelled then.
+        """Return the results for ``value`` after ``async_invoke`` with all its retries has timed out and was cancelled.
 
-        By default it raises :class:`TimeoutError`, which fails the job. Not a coroutine: it cannot wait once more.
+        By default it raises :class:`TimeoutError`, which fails the job. It is not a coroutine and cannot wait.
         """
         raise TimeoutError(f"async_invoke() gave no result for {value!r} in time.")
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """What is worth another attempt."""
+    """The conditions under which a call is retried."""
 
     @abstractmethod
     def result_predicate(self) -> Callable[[list[OUT]], bool] | None:
-        """Whether to try again after these results; None: never."""
+        """Return the condition on results; None: never."""
 
     @abstractmethod
     def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Whether to try again after this exception; None: never."""
+        """Return the condition on exceptions; None: never."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """When a call is tried again. One object serves all records of a subtask, so it remembers nothing of any of them.
+    """Determines when a call is retried. One object serves all records of a subtask, so it has no state of a record.
 
     Attempts are counted from 1, the first call.
     """
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be one more after so many attempts."""
+        """Return whether another attempt is allowed after so many attempts."""
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait after so many attempts, in milliseconds."""
+        """Return the delay after so many attempts, in milliseconds."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """What is worth another attempt."""
+        """Return the conditions under which a call is retried."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
-        """One attempt, whatever comes of it."""
-        from flott.datastream.async_retry_strategies import NO_RETRY_STRATEGY  # it extends this class
+        """Return a strategy with a single attempt."""
+        from flott.datastream.async_retry_strategies import NO_RETRY_STRATEGY  # that module imports this class
 
         return NO_RETRY_STRATEGY
 
@@ -102,8 +105,8 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> FixedDelayRetryStrategy[OUT]:
-        """Up to ``max_attempts`` attempts after the first, always the same time apart."""
-        from flott.datastream.async_retry_strategies import FixedDelayRetryStrategy  # it extends this class
+        """Return a strategy with up to ``max_attempts`` attempts after the first, with a fixed delay."""
+        from flott.datastream.async_retry_strategies import FixedDelayRetryStrategy  # that module imports this class
 
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
 
@@ -116,8 +119,8 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: Callable[[list[OUT]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> ExponentialBackoffDelayRetryStrategy[OUT]:
-        """Up to ``max_attempts`` attempts after the first, each delay a multiple of the one before, in milliseconds."""
-        from flott.datastream import async_retry_strategies  # its classes extend this one
+        """Return a strategy with up to ``max_attempts`` attempts after the first and growing delays in milliseconds."""
+        from flott.datastream import async_retry_strategies  # that module imports this class
 
         return async_retry_strategies.ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate

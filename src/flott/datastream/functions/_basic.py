@@ -1,7 +1,7 @@
-"""Functions of one input: the classes a user extends where a plain callable is not enough.
+"""Functions of one input: the classes that a user extends if a plain callable is not sufficient.
 
-Wherever a :class:`MapFunction` is accepted, so is any callable of the same arguments. A class is worth its lines when
-the function has something to prepare (``open``) or to release (``close``).
+Wherever a :class:`MapFunction` is accepted, any callable with the same arguments is accepted. Use a class if the
+function has resources to open (``open``) or to close (``close``).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ KEY = TypeVar("KEY")
 
 
 class Function(ABC):  # noqa: B024 - each kind below brings its own abstract method
-    """The root of all user functions: a life-cycle, and nothing else.
+    """The base class of all user functions, which defines their life-cycle.
 
-    A function is pickled when the job is submitted; each subtask works on its own copy. What cannot be pickled
-    (connections, compiled models) belongs into ``open``.
+    A function is pickled when the job is submitted, and each subtask has its own copy. Create objects that cannot be
+    pickled (connections, compiled models) in ``open``.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once in each subtask before the first record. Does nothing by default."""
+        """Prepare the function. Called once in each subtask before the first record. Does nothing by default."""
 
     def close(self) -> None:
-        """Called once after the last record, also when processing failed. Does nothing by default."""
+        """Release resources. Called once after the last record, also after a failure. Does nothing by default."""
 
 
 class MapFunction(Function, Generic[IN, OUT]):
-    """Turns each record into exactly one.
+    """Converts each record to exactly one record.
 
     >>> class Double(MapFunction[int, int]):
     ...     def map(self, value: int) -> int:
@@ -46,11 +46,11 @@ class MapFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def map(self, value: IN) -> OUT:
-        """The record to emit for ``value``."""
+        """Return the record to emit for ``value``."""
 
 
 class FlatMapFunction(Function, Generic[IN, OUT]):
-    """Turns each record into any number of records, none included.
+    """Converts each record to any number of records.
 
     >>> class Words(FlatMapFunction[str, str]):
     ...     def flat_map(self, value: str) -> Iterable[str]:
@@ -61,7 +61,7 @@ class FlatMapFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     def flat_map(self, value: IN) -> Iterable[OUT]:
-        """The records to emit for ``value``: usually written as a generator."""
+        """Return the records to emit for ``value``, usually as a generator."""
 
 
 class FilterFunction(Function, Generic[T]):
@@ -76,11 +76,11 @@ class FilterFunction(Function, Generic[T]):
 
     @abstractmethod
     def filter(self, value: T) -> bool:
-        """Whether to keep ``value``."""
+        """Return whether to keep ``value``."""
 
 
 class ReduceFunction(Function, Generic[T]):
-    """Combines two values of a kind into one; applied again and again to all records of a key.
+    """Combines two values of the same type into one. It is applied repeatedly to all records of a key.
 
     >>> class Longest(ReduceFunction[str]):
     ...     def reduce(self, value1: str, value2: str) -> str:
@@ -91,11 +91,11 @@ class ReduceFunction(Function, Generic[T]):
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
-        """``value1`` is what was combined so far, ``value2`` the next one. Neither should be changed in place."""
+        """Combine ``value1``, the result so far, and ``value2``, the next value. Neither may be changed in place."""
 
 
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
-    """Collects values of one type in an accumulator of another, and makes a result of a third.
+    """Aggregates values of one type in an accumulator of another, and computes a result of a third type.
 
     The function itself remembers nothing: there is one accumulator per key (and per window), kept by the runtime.
 
@@ -115,23 +115,23 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
 
     @abstractmethod
     def create_accumulator(self) -> ACC:
-        """An accumulator that has seen no value."""
+        """Return an empty accumulator."""
 
     @abstractmethod
     def add(self, value: IN, accumulator: ACC) -> ACC:
-        """The accumulator after one more value; it may be the one given, changed."""
+        """Return the accumulator after one more value. It may be the given one, changed."""
 
     @abstractmethod
     def get_result(self, accumulator: ACC) -> OUT:
-        """The result the accumulator stands for."""
+        """Return the result of the accumulator."""
 
     @abstractmethod
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """One accumulator that has seen what both have seen. Neither argument is used afterwards."""
+        """Return an accumulator with the values of both. Neither argument is used afterwards."""
 
 
 class KeySelector(Function, Generic[IN, KEY]):
-    """Says which key a record belongs to.
+    """Determines the key of a record.
 
     >>> class Country(KeySelector[dict[str, str], str]):
     ...     def get_key(self, value: dict[str, str]) -> str:
@@ -142,18 +142,18 @@ class KeySelector(Function, Generic[IN, KEY]):
 
     @abstractmethod
     def get_key(self, value: IN) -> KEY:
-        """The key of ``value``: the same for the same record, in every process."""
+        """Return the key of ``value``, which must be the same for the same record in every process."""
 
 
 class NullByteKeySelector(KeySelector[Any, int]):
-    """Gives every record the key 0: a keyed stream with a single key."""
+    """Returns the key 0 for every record: a keyed stream with a single key."""
 
     def get_key(self, value: Any) -> int:
         return 0
 
 
 class Partitioner(Function, Generic[KEY]):
-    """Chooses the downstream subtask for a key, for ``partition_custom``.
+    """Determines the downstream subtask for a key, for ``partition_custom``.
 
     >>> class FirstLetter(Partitioner[str]):
     ...     def partition(self, key: str, num_partitions: int) -> int:
@@ -164,4 +164,4 @@ class Partitioner(Function, Generic[KEY]):
 
     @abstractmethod
     def partition(self, key: KEY, num_partitions: int) -> int:
-        """The index of the target subtask, from 0 to ``num_partitions - 1``."""
+        """Return the index of the target subtask, from 0 to ``num_partitions - 1``."""

@@ -1,8 +1,7 @@
-"""Functions of a stream connected with a broadcast stream: rules for everybody, applied to each record.
+"""Functions of a stream that is connected with a broadcast stream.
 
-Every subtask sees all records of the broadcast stream, in the same order, and keeps what it makes of them in broadcast
-state. The other stream only reads that state. Contexts are implemented by the runtime and are valid during the call
-only.
+Every subtask sees all records of the broadcast stream, in the same order, and keeps broadcast state. The other stream
+only reads that state. The runtime implements the contexts, which are valid only during the call.
 """
 
 from __future__ import annotations
@@ -27,40 +26,40 @@ V = TypeVar("V")
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What both kinds have in common. Extend one of the kinds, not this class."""
+    """The common base class. Extend one of its subclasses."""
 
     class BaseContext(ABC):
-        """What is known about the record being processed."""
+        """The context of the current record."""
 
         @abstractmethod
         def timestamp(self) -> int | None:
-            """The record's event time in milliseconds; ``None`` if the stream has no timestamps."""
+            """Return the record's event time in milliseconds, or ``None`` if the stream has no timestamps."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The time of the clock on the wall, in milliseconds."""
+            """Return the time of the wall clock in milliseconds."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The event time up to which the records of both streams are complete."""
+            """Return the event time up to which the records of both streams are complete."""
 
     class Context(BaseContext):
-        """For records of the broadcast stream: broadcast state can be changed."""
+        """The context of broadcast records, in which broadcast state can be changed."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-            """The broadcast state of one of the descriptors that were passed to ``broadcast``."""
+            """Return the broadcast state of one of the descriptors that were passed to ``broadcast``."""
 
     class ReadOnlyContext(BaseContext):
-        """For records of the other stream: broadcast state can be read."""
+        """The context of other records, in which broadcast state can only be read."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> ReadOnlyBroadcastState[K, V]:
-            """The broadcast state of one of the descriptors that were passed to ``broadcast``."""
+            """Return the broadcast state of one of the descriptors that were passed to ``broadcast``."""
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """Handles the records of a stream by what a broadcast stream said so far::
+    """Processes the records of a stream with state that a broadcast stream determines::
 
         blocked = MapStateDescriptor("blocked", Types.STRING(), Types.BOOLEAN())
 
@@ -74,37 +73,39 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
         payments.connect(accounts.broadcast(blocked)).process(Screen())
 
-    Within an epoch the records of the broadcast stream come first: a rule that arrives together with a record is known
-    when the record is processed. Flink leaves that order open.
+    Within an epoch, the records of the broadcast stream come first: a rule that arrives in the same epoch as a record
+    applies to it. Flink does not define this order.
 
-    ``process_broadcast_element`` runs in every subtask and must do the same to the state in each: it may depend on the
-    records of the broadcast stream alone, not on those of the other one, on random numbers or on the subtask.
+    ``process_broadcast_element`` runs in every subtask and must change the state in the same way in each. It may depend
+    only
+    on the records of the broadcast stream, not on those of the other one, on random numbers or on the subtask.
     """
 
     class Context(BaseBroadcastProcessFunction.Context):
-        """For records of the broadcast stream."""
+        """The context of broadcast records."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
-        """For records of the other stream."""
+        """The context of other records."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Emitted[OUT]:
-        """Handle one record of the stream that is not broadcast."""
+        """Process one record of the stream that is not broadcast."""
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Emitted[OUT]:
-        """Handle one record of the broadcast stream. What it emits is emitted once by every subtask."""
+        """Process one record of the broadcast stream. Its output is emitted once by every subtask."""
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """Handles the records of a keyed stream by what a broadcast stream said so far, with state and timers for each key.
+    """Processes the records of a keyed stream with broadcast state, and with state and timers for each key.
 
     As in :class:`BroadcastProcessFunction`, the records of the broadcast stream come first within an epoch. They have
-    no key, so ``process_broadcast_element`` reaches keyed state only by ``ctx.apply_to_keyed_state``, for all keys.
+    no
+    key, so ``process_broadcast_element`` accesses keyed state only by ``ctx.apply_to_keyed_state``, for all keys.
     """
 
     class Context(BaseBroadcastProcessFunction.Context):
-        """For records of the broadcast stream."""
+        """The context of broadcast records."""
 
         @abstractmethod
         def apply_to_keyed_state(
@@ -119,37 +120,37 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, Generic[CTX_KEY]):
-        """For records of the keyed stream."""
+        """The context of records of the keyed stream."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
-            """The clocks, and the timers of the current key."""
+            """Return the clocks and the timers of the current key."""
 
         @abstractmethod
         def get_current_key(self) -> CTX_KEY:
-            """The key of the record, or of the timer."""
+            """Return the key of the record or timer."""
 
     class OnTimerContext(ReadOnlyContext[CTX_KEY]):
-        """For a timer that fires."""
+        """The context of a firing timer."""
 
         @abstractmethod
         def timestamp(self) -> int:
-            """The time the timer was set for, in milliseconds."""
+            """Return the time for which the timer was registered, in milliseconds."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Which clock made the timer fire."""
+            """Return the clock that made the timer fire."""
 
     @abstractmethod
     def process_element(
         self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext[KEY]
     ) -> Emitted[OUT]:
-        """Handle one record of the keyed stream."""
+        """Process one record of the keyed stream."""
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Emitted[OUT]:
-        """Handle one record of the broadcast stream. What it emits is emitted once by every subtask."""
+        """Process one record of the broadcast stream. Its output is emitted once by every subtask."""
 
     def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext[KEY]) -> Emitted[OUT]:
-        """Handle a timer that was set for ``timestamp``. Does nothing by default."""
+        """Process a timer that was registered for ``timestamp``. Does nothing by default."""
         return None

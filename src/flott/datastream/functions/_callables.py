@@ -1,7 +1,7 @@
-"""From "a function object or any callable" to the callable that runs per record.
+"""Converts function objects and callables to the callable that runs per record.
 
-Checked when the program is built (:func:`validate_function`), resolved once when a task starts (``as_…``), so that
-nothing is asked per record.
+Functions are checked when the program is built (:func:`validate_function`) and resolved once when a task starts
+(``as_…``), so that no check runs per record.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ KEY = TypeVar("KEY")
 
 
 def as_map(func: MapFunction[IN, OUT] | Callable[[IN], OUT]) -> Callable[[IN], OUT]:
-    """The callable that maps one record.
+    """Return the callable that maps one record.
 
     >>> as_map(str.upper)("flott")
     'FLOTT'
@@ -61,34 +61,34 @@ def as_map(func: MapFunction[IN, OUT] | Callable[[IN], OUT]) -> Callable[[IN], O
 
 
 def as_flat_map(func: FlatMapFunction[IN, OUT] | Callable[[IN], Iterable[OUT]]) -> Callable[[IN], Iterable[OUT]]:
-    """The callable that turns one record into an iterable of records."""
+    """Return the callable that converts one record to an iterable of records."""
     return func.flat_map if isinstance(func, FlatMapFunction) else func
 
 
 def as_async_invoke(
     func: AsyncFunction[IN, OUT] | Callable[[IN], Awaitable[Iterable[OUT]]],
 ) -> Callable[[IN], Awaitable[Iterable[OUT]]]:
-    """The coroutine function that gives a record's results."""
+    """Return the coroutine function that returns a record's results."""
     return func.async_invoke if isinstance(func, AsyncFunction) else func
 
 
 def as_filter(func: FilterFunction[T] | Callable[[T], bool]) -> Callable[[T], bool]:
-    """The callable that says whether to keep a record."""
+    """Return the callable that decides whether to keep a record."""
     return func.filter if isinstance(func, FilterFunction) else func
 
 
 def as_reduce(func: ReduceFunction[T] | Callable[[T, T], T]) -> Callable[[T, T], T]:
-    """The callable that combines two values."""
+    """Return the callable that combines two values."""
     return func.reduce if isinstance(func, ReduceFunction) else func
 
 
 def as_key_selector(func: KeySelector[IN, KEY] | Callable[[IN], KEY]) -> Callable[[IN], KEY]:
-    """The callable that gives a record's key."""
+    """Return the callable that returns a record's key."""
     return func.get_key if isinstance(func, KeySelector) else func
 
 
 def as_partitioner(func: Partitioner[KEY] | Callable[[KEY, int], int]) -> Callable[[KEY, int], int]:
-    """The callable that gives the target subtask of a key."""
+    """Return the callable that returns the target subtask of a key."""
     return func.partition if isinstance(func, Partitioner) else func
 
 
@@ -101,10 +101,10 @@ def as_partitioner(func: Partitioner[KEY] | Callable[[KEY, int], int]) -> Callab
 class _Kind:
     """How the functions of a kind are called."""
 
-    methods: Mapping[str, tuple[str, ...]]  #: method → what it is called with
-    use: str  #: where functions of this kind belong, to finish "…: use it with"
-    takes_callable: bool = False  #: whether a plain callable may stand in for the first of the methods
-    awaited: str = ""  #: the method that is a coroutine function, where there is one
+    methods: Mapping[str, tuple[str, ...]]  #: method → its arguments
+    use: str  #: where functions of this kind are used, to complete "…: use it with"
+    takes_callable: bool = False  #: whether a plain callable may replace the first of the methods
+    awaited: str = ""  #: the method that is a coroutine function, if there is one
 
 
 def _kind(use: str, takes_callable: bool = False, awaited: str = "", **methods: tuple[str, ...]) -> _Kind:
@@ -185,7 +185,7 @@ _KINDS: Mapping[type[Function], _Kind] = MappingProxyType(
 
 
 def validate_function(func: object, kind: type[Function], method: str) -> None:
-    """Raise :class:`~flott.errors.ProgramError` unless ``func`` can do what ``kind`` does.
+    """Raise :class:`~flott.errors.ProgramError` unless ``func`` is a function of ``kind``.
 
     ``kind`` is what was expected, such as :class:`MapFunction`; ``method`` is the method of the stream it was passed
     to, for the message.
@@ -228,7 +228,7 @@ def _check_awaited(func: Callable[..., Any], described: str, method: str, awaite
 def _check_call(func: Callable[..., Any], described: str, arguments: tuple[str, ...], method: str) -> None:
     try:
         signature = inspect.signature(func)
-    except (TypeError, ValueError):  # some builtins have none; they are trusted
+    except (TypeError, ValueError):  # some builtins have none; they are accepted
         return
     try:
         signature.bind(*arguments)
@@ -250,7 +250,7 @@ def _expected(kind: type[Function]) -> str:
 
 
 def _belongs_to_another_kind(func: object) -> bool:
-    """Whether it is a function object, or the class of one: those are never meant as plain callables."""
+    """Return whether it is a function object, or the class of one, which is never meant as a plain callable."""
     return isinstance(func, Function) or (isinstance(func, type) and issubclass(func, Function)) or _is_pyflink(func)
 
 
@@ -260,7 +260,7 @@ def _is_pyflink(func: object) -> bool:
 
 
 def _mistake(func: object, kind: type[Function]) -> str:
-    """What was found, and what to do about it."""
+    """Return what was found, and what to do about it."""
     name = func.__name__ if isinstance(func, type) else type(func).__name__
     if _is_pyflink(func):
         return f"{name}, which extends a class of pyflink: import it from flott instead."
@@ -277,7 +277,7 @@ def _mistake(func: object, kind: type[Function]) -> str:
 
 
 def _described(func: object) -> str:
-    """A function with its place in the source, or an object with its type."""
+    """Return a function with its place in the source, or an object with its type."""
     code = getattr(func, "__code__", None)
     if code is not None:
         return f"{getattr(func, '__qualname__', code.co_name)} ({code.co_filename}:{code.co_firstlineno})"

@@ -1,4 +1,4 @@
-"""``CheckpointedFunction``: a function whose own fields are part of every checkpoint. Flink's; PyFlink has none."""
+"""``CheckpointedFunction``: a function whose fields are part of every checkpoint. Flink's; PyFlink has none."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ if TYPE_CHECKING:
 
 
 class FunctionInitializationContext(ABC):
-    """What ``initialize_state`` is handed: where the function's state is."""
+    """The argument of ``initialize_state``, which gives access to the function's state."""
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """Whether there is a checkpoint to go on from; if not, the function begins its very first epoch."""
+        """Return whether there is a checkpoint to restore. If not, the function starts its first epoch."""
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
-        """The checkpoint to go on from, if there is one."""
+        """Return the checkpoint to restore, if there is one."""
 
     @abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Gives out state that belongs to the subtask."""
+        """Return the store of the subtask's state."""
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Gives out state that belongs to a key, to functions on keyed streams."""
+        """Return the store of keyed state, for functions on keyed streams."""
 
 
 class FunctionSnapshotContext(ABC):
-    """What ``snapshot_state`` is handed: which checkpoint it is for."""
+    """The argument of ``snapshot_state``, which identifies the checkpoint."""
 
     @abstractmethod
     def get_checkpoint_id(self) -> int:
-        """The checkpoint that is being made: the number of the epoch that ends."""
+        """Return the number of the checkpoint, which is that of the ending epoch."""
 
     @abstractmethod
     def get_checkpoint_timestamp(self) -> int:
-        """The processing time of that epoch, in milliseconds."""
+        """Return the processing time of that epoch, in milliseconds."""
 
 
 class CheckpointedFunction(ABC):
-    """Extend it beside the function's kind to keep fields of the function in operator state::
+    """Extend it together with the function's kind to keep fields of the function in operator state::
 
         class Batches(FlatMapFunction[int, list[int]], CheckpointedFunction):
             def __init__(self):
@@ -63,15 +63,16 @@ class CheckpointedFunction(ABC):
             def snapshot_state(self, context):
                 self.saved.update(self.waiting)
 
-    The promise: whatever process runs an epoch, the function's state is what it was at the end of the epoch before.
-    Which process that is changes; an object that was left behind in another one is not used again, but replaced by a
-    fresh copy of the function, as it was submitted, on which ``initialize_state`` and ``open`` are called. So these two
-    run more often than in Flink. Fields that ``snapshot_state`` does not write are not part of the promise.
+    In every epoch, the function's state is what it was at the end of the previous epoch, regardless of the process that
+    runs it. A function object that is outdated, because another process ran the subtask in between, is replaced by a
+    new
+    copy of the submitted function, on which ``initialize_state`` and ``open`` are called. These two therefore run more
+    often than in Flink. Fields that ``snapshot_state`` does not write are lost.
     """
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Get the state and fill the fields from it. Called on a fresh copy of the function, before ``open``."""
+        """Get the state and set the fields from it. Called on a new copy of the function, before ``open``."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:

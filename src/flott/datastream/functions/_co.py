@@ -1,4 +1,4 @@
-"""Functions of two connected inputs: one instance handles both, so both see the same state.
+"""Functions of two connected inputs. One instance processes both, so both access the same state.
 
 The method ending in 1 receives the stream ``connect`` was called on, the one ending in 2 the stream passed to it.
 """
@@ -20,7 +20,7 @@ IN2 = TypeVar("IN2")
 
 
 class CoMapFunction(Function, Generic[IN1, IN2, OUT]):
-    """Turns each record of either input into exactly one.
+    """Converts each record of either input to exactly one record.
 
     >>> class AsText(CoMapFunction[int, bytes, str]):
     ...     def map1(self, value: int) -> str:
@@ -33,15 +33,15 @@ class CoMapFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def map1(self, value: IN1) -> OUT:
-        """The record to emit for a record of the first input."""
+        """Return the record to emit for a record of the first input."""
 
     @abstractmethod
     def map2(self, value: IN2) -> OUT:
-        """The record to emit for a record of the second input."""
+        """Return the record to emit for a record of the second input."""
 
 
 class CoFlatMapFunction(Function, Generic[IN1, IN2, OUT]):
-    """Turns each record of either input into any number of records.
+    """Converts each record of either input to any number of records.
 
     >>> class Allowed(CoFlatMapFunction[str, str, str]):
     ...     def __init__(self) -> None:
@@ -59,57 +59,57 @@ class CoFlatMapFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def flat_map1(self, value: IN1) -> Iterable[OUT] | None:
-        """The records to emit for a record of the first input; ``None`` for none."""
+        """Return the records to emit for a record of the first input, or ``None``."""
 
     @abstractmethod
     def flat_map2(self, value: IN2) -> Iterable[OUT] | None:
-        """The records to emit for a record of the second input; ``None`` for none."""
+        """Return the records to emit for a record of the second input, or ``None``."""
 
 
 class CoProcessFunction(Function, Generic[IN1, IN2, OUT]):
-    """Handles the records of two inputs with their timestamps; may send records to side outputs."""
+    """Processes the records of two inputs with their timestamps. It may emit to side outputs."""
 
     class Context(ProcessFunction.Context):
-        """What is known about the record being processed."""
+        """The context of the current record."""
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: CoProcessFunction.Context) -> Emitted[OUT]:
-        """Handle one record of the first input."""
+        """Process one record of the first input."""
 
     @abstractmethod
     def process_element2(self, value: IN2, ctx: CoProcessFunction.Context) -> Emitted[OUT]:
-        """Handle one record of the second input."""
+        """Process one record of the second input."""
 
 
 class KeyedCoProcessFunction(Function, Generic[KEY, IN1, IN2, OUT]):
-    """Handles the records of two inputs keyed alike, with state and timers of the record's key::
+    """Processes the records of two keyed inputs, with state and timers of the record's key::
 
-        class Enrich(KeyedCoProcessFunction[str, Order, Customer, tuple[Order, Customer]]):
-            def open(self, runtime_context):
-                self.customer = runtime_context.get_state(ValueStateDescriptor("customer"))
+    class Enrich(KeyedCoProcessFunction[str, Order, Customer, tuple[Order, Customer]]):
+        def open(self, runtime_context):
+            self.customer = runtime_context.get_state(ValueStateDescriptor("customer"))
 
-            def process_element1(self, value, ctx):
-                if (customer := self.customer.value()) is not None:
-                    yield value, customer
+        def process_element1(self, value, ctx):
+            if (customer := self.customer.value()) is not None:
+                yield value, customer
 
-            def process_element2(self, value, ctx):
-                self.customer.update(value)
+        def process_element2(self, value, ctx):
+            self.customer.update(value)
     """
 
     class Context(KeyedProcessFunction.Context[CTX_KEY]):
-        """What is known about the record being processed."""
+        """The context of the current record."""
 
     class OnTimerContext(KeyedProcessFunction.OnTimerContext[CTX_KEY], Context[CTX_KEY]):
-        """What is known about the timer that fires."""
+        """The context of a firing timer."""
 
     @abstractmethod
     def process_element1(self, value: IN1, ctx: KeyedCoProcessFunction.Context[KEY]) -> Emitted[OUT]:
-        """Handle one record of the first input."""
+        """Process one record of the first input."""
 
     @abstractmethod
     def process_element2(self, value: IN2, ctx: KeyedCoProcessFunction.Context[KEY]) -> Emitted[OUT]:
-        """Handle one record of the second input."""
+        """Process one record of the second input."""
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext[KEY]) -> Emitted[OUT]:
-        """Handle a timer that was set for ``timestamp``. Does nothing by default."""
+        """Process a timer that was registered for ``timestamp``. Does nothing by default."""
         return None

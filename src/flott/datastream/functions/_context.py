@@ -1,4 +1,4 @@
-"""What the runtime hands to ``Function.open``: where the function runs, its metrics and its keyed state.
+"""The argument of ``Function.open``: the position of the function, its metrics and its keyed state.
 
 Interfaces only; the runtime implements them in tasks.
 """
@@ -30,37 +30,38 @@ OUT = TypeVar("OUT")
 
 
 class KeyedStateStore(ABC):
-    """Gives out handles to keyed state.
+    """Returns handles to keyed state.
 
-    A handle is asked for once, in ``open``, and used for every record: it always shows the state of the key of the
-    record being processed. Two descriptors of the same name in one function mean the same state.
+    A handle is requested once, in ``open``, and used for every record. It always accesses the state of the current
+    record's
+    key. Two descriptors of the same name in one function refer to the same state.
     """
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor[T]) -> ValueState[T]:
-        """A handle to one value per key."""
+        """Return a handle to one value per key."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """A handle to one list per key."""
+        """Return a handle to one list per key."""
 
     @abstractmethod
     def get_map_state(self, state_descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]:
-        """A handle to one map per key."""
+        """Return a handle to one map per key."""
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor[T]) -> ReducingState[T]:
-        """A handle to one value per key, to which values are added with a reduce function."""
+        """Return a handle to one value per key, to which values are added with a reduce function."""
 
     @abstractmethod
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor[IN, OUT]
     ) -> AggregatingState[IN, OUT]:
-        """A handle to one accumulator per key, to which values are added with an aggregate function."""
+        """Return a handle to one accumulator per key, to which values are added with an aggregate function."""
 
 
 class RuntimeContext(KeyedStateStore):
-    """Where a function runs, and what it may use there.
+    """The position of a function in the job, and the services it may use.
 
     State is available to functions on keyed streams only::
 
@@ -71,68 +72,70 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_task_name(self) -> str:
-        """The name of the task, such as ``Map -> Filter``."""
+        """Return the name of the task, such as ``Map -> Filter``."""
 
     @abstractmethod
     def get_number_of_parallel_subtasks(self) -> int:
-        """The parallelism of this operator."""
+        """Return the parallelism of this operator."""
 
     @abstractmethod
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """The maximum parallelism of this operator: the number of its key groups."""
+        """Return the maximum parallelism of this operator, which is the number of its key groups."""
 
     @abstractmethod
     def get_index_of_this_subtask(self) -> int:
-        """Which of the parallel subtasks this is, counted from 0."""
+        """Return the index of this subtask, counted from 0."""
 
     @abstractmethod
     def get_attempt_number(self) -> int:
-        """How often this subtask was tried before, 0 at first."""
+        """Return the number of earlier attempts of this subtask."""
 
     @abstractmethod
     def get_task_name_with_subtasks(self) -> str:
-        """The task's name with its place among the subtasks counted from 1, such as ``Map (3/6)``."""
+        """Return the task's name with its position among the subtasks counted from 1, such as ``Map (3/6)``."""
 
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """A global job parameter, or ``default_value`` if the program has set none of that name."""
+        """Return a global job parameter, or ``default_value`` if it is not set."""
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
-        """Where this subtask registers its metrics."""
+        """Return the group in which this subtask registers its metrics."""
 
     @abstractmethod
     def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
         """Register an accumulator, in ``open``. In Flink's Java API, not in PyFlink.
 
-        Accumulators of the same name, in whatever subtask or operator of the job, are added up. Each epoch that
-        completes counts once; what is added outside of epochs, in ``open`` or ``close``, does not count.
+        Accumulators of the same name in all subtasks and operators of the job are merged. Each completed epoch counts
+        once.
+        Values that are added outside of epochs, in ``open`` or ``close``, do not count.
         """
 
     @abstractmethod
     def get_accumulator(self, name: str) -> Accumulator[Any, Any]:
-        """The accumulator that this function registered under a name."""
+        """Return the accumulator that this function registered under a name."""
 
     @abstractmethod
     def get_int_counter(self, name: str) -> IntCounter:
-        """The accumulator of that name, registered if it is new."""
+        """Return the accumulator of that name, and register it if it is new."""
 
     @abstractmethod
     def get_long_counter(self, name: str) -> LongCounter:
-        """The accumulator of that name, registered if it is new."""
+        """Return the accumulator of that name, and register it if it is new."""
 
     @abstractmethod
     def get_double_counter(self, name: str) -> DoubleCounter:
-        """The accumulator of that name, registered if it is new."""
+        """Return the accumulator of that name, and register it if it is new."""
 
     @abstractmethod
     def get_histogram(self, name: str) -> Histogram:
-        """The accumulator of that name, registered if it is new."""
+        """Return the accumulator of that name, and register it if it is new."""
 
     @abstractmethod
     def get_random(self) -> Random:
-        """A source of random numbers that repeats itself when an epoch is repeated. Only in Flott.
+        """Return a random number generator that is repeated when an epoch is repeated. Only in Flott.
 
-        It is seeded from the job, the epoch and the subtask. An epoch that fails and runs again therefore draws the
-        same numbers and makes the same decisions, which the global functions of :mod:`random` would not.
+        It is seeded from the job, the epoch and the subtask. A repeated epoch therefore draws the same numbers, unlike
+        the
+        global functions of :mod:`random`.
         """

@@ -1,4 +1,4 @@
-"""Functions that join the records of two streams: pair by pair, or all records of a key and window at once.
+"""Functions that join the records of two streams: in pairs, or all records of a key and window at once.
 
 PyFlink has none of them; the names are those of Flink's Java API. The first argument is always a record of the stream
 that ``join``, ``co_group`` or ``interval_join`` was called on.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class JoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Turns each pair of records that belong together into exactly one.
+    """Converts each pair of matching records to exactly one record.
 
     >>> class Priced(JoinFunction[tuple[str, int], tuple[str, float], float]):
     ...     def join(self, first: tuple[str, int], second: tuple[str, float]) -> float:
@@ -29,11 +29,11 @@ class JoinFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def join(self, first: IN1, second: IN2) -> OUT:
-        """The record to emit for a pair."""
+        """Return the record to emit for a pair."""
 
 
 class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Turns each pair of records that belong together into any number of records, none included.
+    """Converts each pair of matching records to any number of records.
 
     >>> class Larger(FlatJoinFunction[int, int, int]):
     ...     def join(self, first: int, second: int) -> Iterable[int]:
@@ -45,11 +45,11 @@ class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def join(self, first: IN1, second: IN2) -> Iterable[OUT] | None:
-        """The records to emit for a pair: usually written as a generator; ``None`` for none."""
+        """Return the records to emit for a pair, usually as a generator, or ``None``."""
 
 
 class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
-    """Sees all records of a key and window together, those of each stream on their own; one side may have none.
+    """Receives all records of a key and window together, separated by stream. One side may be empty.
 
     >>> class Unanswered(CoGroupFunction[str, str, str]):
     ...     def co_group(self, first: Iterable[str], second: Iterable[str]) -> Iterable[str]:
@@ -61,11 +61,11 @@ class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
 
     @abstractmethod
     def co_group(self, first: Iterable[IN1], second: Iterable[IN2]) -> Iterable[OUT] | None:
-        """The records to emit for a key and window; ``None`` for none."""
+        """Return the records to emit for a key and window, or ``None``."""
 
 
 class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Handles each pair of an interval join, with the timestamps of both; may send records to side outputs::
+    """Processes each pair of an interval join with the timestamps of both. It may emit to side outputs::
 
         slow = OutputTag("slow")
 
@@ -75,24 +75,24 @@ class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
                 if ctx.get_right_timestamp() - ctx.get_left_timestamp() > 60_000:
                     yield slow, right.author
 
-    What is emitted has the later of both timestamps.
+    Results have the later of both timestamps.
     """
 
     class Context(ABC):
-        """What is known about the pair being processed."""
+        """The context of the current pair."""
 
         @abstractmethod
         def get_left_timestamp(self) -> int:
-            """The event time of the left record, in milliseconds."""
+            """Return the event time of the left record, in milliseconds."""
 
         @abstractmethod
         def get_right_timestamp(self) -> int:
-            """The event time of the right record, in milliseconds."""
+            """Return the event time of the right record, in milliseconds."""
 
         @abstractmethod
         def get_timestamp(self) -> int:
-            """The event time of what is emitted for the pair: the later of the two."""
+            """Return the event time of the results, which is the later of the two."""
 
     @abstractmethod
     def process_element(self, left: IN1, right: IN2, ctx: ProcessJoinFunction.Context) -> Emitted[OUT]:
-        """Handle one pair."""
+        """Process one pair."""

@@ -1,11 +1,11 @@
-"""Window functions: they see the records of one window, or what was folded of them, when the window fires.
+"""Window functions: they receive the records of one window, or their aggregate, when the window fires.
 
     of a keyed stream         WindowFunction       ProcessWindowFunction
     of a stream without key   AllWindowFunction    ProcessAllWindowFunction
 
-The ones on the right are given a context with clocks and state. What they return is emitted, as with process functions:
-a pair of an :class:`~flott.datastream.output_tag.OutputTag` and a value goes to that side output. Contexts are
-implemented by the runtime and are valid during the call only.
+Those on the right receive a context with clocks and state. The return value is emitted, as with process functions: a
+pair of an :class:`~flott.datastream.output_tag.OutputTag` and a value goes to that side output. The runtime implements
+the contexts, which are valid only during the call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CTX_W = TypeVar("CTX_W", bound="Window")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Turns the records of a window of a key into any number of records::
+    """Converts the records of a window of a key to any number of records::
 
         class Count(WindowFunction[Event, tuple[str, int], str, TimeWindow]):
             def apply(self, key, window, inputs):
@@ -37,44 +37,44 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
     @abstractmethod
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Emitted[OUT]:
-        """The records to emit for the window."""
+        """Return the records to emit for the window."""
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Turns the records of a window, of whatever key, into any number of records."""
+    """Converts the records of a window, regardless of their key, to any number of records."""
 
     @abstractmethod
     def apply(self, window: W, inputs: Iterable[IN]) -> Emitted[OUT]:
-        """The records to emit for the window."""
+        """Return the records to emit for the window."""
 
 
 class _WindowContext(ABC, Generic[CTX_W]):
     @abstractmethod
     def window(self) -> CTX_W:
-        """The window that fires."""
+        """Return the firing window."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The processing time of the current epoch, in milliseconds."""
+        """Return the processing time of the current epoch, in milliseconds."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """How far event time has come, in milliseconds."""
+        """Return the current watermark, in milliseconds."""
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
-        """State of this key and this window. What is kept there must be cleared in ``clear``."""
+        """Return the state of this key and this window. It must be cleared in ``clear``."""
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """State of this key, the same for all its windows."""
+        """Return the state of this key, which all its windows share."""
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Turns the records of a window of a key into any number of records, and may keep state between windows::
+    """Converts the records of a window of a key to any number of records, and may keep state between windows::
 
         class Growth(ProcessWindowFunction[int, int, str, TimeWindow]):
-            '''Emits by how much the total of a key has grown from one window to the next.'''
+            '''Emits the growth of a key's total from one window to the next.'''
 
             last = ValueStateDescriptor("last", Types.LONG())
 
@@ -83,43 +83,46 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
                 yield total - (last.value() or 0)
                 last.update(total)
 
-    After ``reduce`` or ``aggregate`` there is one element: the folded value.
+    After ``reduce`` or ``aggregate`` there is one element: the aggregated value.
     """
 
     class Context(_WindowContext[CTX_W]):
-        """The window that fires, the clocks and the state."""
+        """The firing window, the clocks and the state."""
 
     @abstractmethod
     def process(self, key: KEY, context: ProcessWindowFunction.Context[W], elements: Iterable[IN]) -> Emitted[OUT]:
-        """The records to emit for the window."""
+        """Return the records to emit for the window."""
 
     def clear(self, context: ProcessWindowFunction.Context[W]) -> None:
-        """The window is over: clear the state it has in ``context.window_state()``. Does nothing by default."""
+        """Clear the state in ``context.window_state()`` when the window has ended. Does nothing by default."""
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Turns the records of a window, of whatever key, into any number of records; may keep state between windows."""
+    """Converts the records of a window, regardless of their key, to any number of records.
+
+    It may keep state between windows.
+    """
 
     class Context(_WindowContext[CTX_W]):
-        """The window that fires, the clocks and the state."""
+        """The firing window, the clocks and the state."""
 
     @abstractmethod
     def process(self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]) -> Emitted[OUT]:
-        """The records to emit for the window."""
+        """Return the records to emit for the window."""
 
     def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
-        """The window is over: clear the state it has in ``context.window_state()``. Does nothing by default."""
+        """Clear the state in ``context.window_state()`` when the window has ended. Does nothing by default."""
 
 
 class PassThroughWindowFunction(WindowFunction[IN, IN, KEY, W]):
-    """Emits what the window holds."""
+    """Emits the content of the window."""
 
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
         return inputs
 
 
 class PassThroughAllWindowFunction(AllWindowFunction[IN, IN, W]):
-    """Emits what the window holds."""
+    """Emits the content of the window."""
 
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
         return inputs

@@ -1,7 +1,7 @@
-"""State, by the names PyFlink gives it. Re-exports only.
+"""State, under PyFlink's names. Re-exports only.
 
-``_handles`` and ``_broadcast`` hold what a function works with, ``_descriptors`` how it asks for it, ``_ttl`` how long
-it lives, ``_operator_state`` where state is found that belongs to no key.
+``_handles`` and ``_broadcast`` have the handles of functions, ``_descriptors`` their descriptors, ``_ttl`` the time to
+live, and ``_operator_state`` state without a key.
 """
 
 from flott.datastream.state._broadcast import BroadcastState, ReadOnlyBroadcastState

@@ -1,8 +1,8 @@
-"""Descriptors: the name and type by which a function asks for its state.
+"""Descriptors: the name and type by which a function requests its state.
 
-Values: compared by content and picklable. A state is recognised in a savepoint by its descriptor's name. The type may
-be left out, and the state is then pickled; PyFlink requires it. Instead of one of ``Types`` it may be a type hint, and
-type checkers then know what the state holds: ``ValueStateDescriptor("count", int)`` describes a ``ValueState[int]``.
+They are values, compared by content and picklable. State in a savepoint is matched by the descriptor's name. The type
+is optional, and the state is then pickled; PyFlink requires it. It is one of ``Types`` or a type hint, which type
+checkers understand: ``ValueStateDescriptor("count", int)`` describes a ``ValueState[int]``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flott.datastream.functions._basic import AggregateFunction, ReduceFunction
 from flott.errors import ProgramError
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar as DefaultedTypeVar  # known to type checkers, needed by nobody else
+    from typing_extensions import TypeVar as DefaultedTypeVar  # needed only by type checkers
 
     from flott.common.typeinfo._type_information import TypeInformation
     from flott.datastream.state._ttl import StateTtlConfig
@@ -31,7 +31,7 @@ else:
 
 
 class StateDescriptor:
-    """A name, a type and, if asked for, a time to live. Use the subclass for the kind of state."""
+    """A name, a type and optionally a time to live. Use the subclass for the kind of state."""
 
     def __init__(self, name: str, type_info: TypeHint | None = None):
         if not name or not isinstance(name, str):
@@ -43,17 +43,17 @@ class StateDescriptor:
 
     @property
     def name(self) -> str:
-        """What the state is called, here and in checkpoints."""
+        """Return the name of the state, also in checkpoints."""
         return self._name
 
     @property
     def type_info(self) -> TypeInformation | None:
-        """The type of the whole state; ``None``: pickled."""
+        """Return the type of the whole state; ``None``: pickled."""
         return self._type_info
 
     @property
     def ttl_config(self) -> StateTtlConfig | None:
-        """How long entries live; ``None``: for ever."""
+        """Return the time to live; ``None``: unlimited."""
         return self._ttl_config
 
     def get_name(self) -> str:
@@ -64,14 +64,18 @@ class StateDescriptor:
         self._ttl_config = ttl_config
 
     def set_migration(self, function: Callable[[Any], Any], from_type: TypeHint | None = None) -> None:
-        """Say how values of this type are made of those a savepoint holds of another. Only in Flott.
+        """Set the function that converts values of another type in a savepoint to this type. Only in Flott.
 
-        When state is restored that was saved with another type, the function is called with each saved value (of a
-        list with each element, of a map with each value) and returns the new one. Saved records come as a ``Row`` with
-        names, typed dicts as a dict, so that classes of the former program are not needed. ``from_type``: the function
-        is only for what was saved with this type; with several such functions a program can be started from the
-        savepoints of several of its predecessors. Without a function, what changed is converted where that is possible
-        without loss, and otherwise refused.
+        When state is restored that was saved with another type, the function is called with each saved value (of a list
+        with
+        each element, of a map with each value) and returns the new one. Saved records are passed as a ``Row`` with
+        names, typed
+        dicts as a dict, so that classes of the former program are not needed. With ``from_type``, the function is only
+        for
+        state that was saved with this type. With several such functions, a program can start from the savepoints of
+        several
+        former versions. Without a function, values are converted if that is possible without loss, and otherwise
+        refused.
 
         >>> descriptor = ValueStateDescriptor("age", int)
         >>> descriptor.set_migration(int, from_type=str)
@@ -81,7 +85,7 @@ class StateDescriptor:
         self._migrations = (*self._migrations, (function, _declared(self._name, from_type)))
 
     def get_migrations(self) -> tuple[tuple[Callable[[Any], Any], TypeInformation | None], ...]:
-        """The functions of ``set_migration`` with the types they are for, in the order in which they were set."""
+        """Return the functions of ``set_migration`` with their types, in the order in which they were set."""
         return self._migrations
 
     def _content(self) -> tuple[Any, ...]:
@@ -93,7 +97,7 @@ class StateDescriptor:
         return self._content() == other._content()
 
     def __hash__(self) -> int:
-        # The name alone: the time to live may still be set, and types or functions need not be hashable.
+        # Only the name: the time to live may be set later, and types or functions may not be hashable.
         return hash((type(self).__name__, self._name))
 
     def __repr__(self) -> str:
@@ -101,7 +105,7 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor, Generic[T]):
-    """Asks for one value per key.
+    """Requests one value per key.
 
     >>> ValueStateDescriptor("count").get_name()
     'count'
@@ -118,7 +122,7 @@ class ValueStateDescriptor(StateDescriptor, Generic[T]):
 
 
 class ListStateDescriptor(StateDescriptor, Generic[T]):
-    """Asks for one list per key; the type is that of an element."""
+    """Requests one list per key. The type is that of an element."""
 
     @overload
     def __init__(self, name: str, elem_type_info: type[T]) -> None: ...
@@ -132,12 +136,12 @@ class ListStateDescriptor(StateDescriptor, Generic[T]):
 
     @property
     def elem_type_info(self) -> TypeInformation | None:
-        """The type of an element; ``None``: pickled."""
+        """Return the type of an element; ``None``: pickled."""
         return self._elem_type_info
 
 
 class MapStateDescriptor(StateDescriptor, Generic[K, V]):
-    """Asks for one map per key; the types are those of its keys and values, each of which may be left out."""
+    """Requests one map per key. The types are those of its keys and values; each is optional."""
 
     @overload
     def __init__(self, name: str, key_type_info: type[K], value_type_info: type[V]) -> None: ...
@@ -162,12 +166,12 @@ class MapStateDescriptor(StateDescriptor, Generic[K, V]):
 
     @property
     def key_type_info(self) -> TypeInformation | None:
-        """The type of the map's keys; ``None``: pickled."""
+        """Return the type of the map's keys; ``None``: pickled."""
         return self._key_type_info
 
     @property
     def value_type_info(self) -> TypeInformation | None:
-        """The type of the map's values; ``None``: pickled."""
+        """Return the type of the map's values; ``None``: pickled."""
         return self._value_type_info
 
     def _content(self) -> tuple[Any, ...]:
@@ -175,7 +179,7 @@ class MapStateDescriptor(StateDescriptor, Generic[K, V]):
 
 
 class ReducingStateDescriptor(StateDescriptor, Generic[T]):
-    """Asks for one value per key, combined with a reduce function.
+    """Requests one value per key, combined with a reduce function.
 
     >>> ReducingStateDescriptor("longest", max).get_reduce_function()(2, 3)
     3
@@ -196,7 +200,7 @@ class ReducingStateDescriptor(StateDescriptor, Generic[T]):
         self._reduce_function = reduce_function
 
     def get_reduce_function(self) -> ReduceFunction[T] | Callable[[T, T], T]:
-        """The function as it was given."""
+        """Return the function as it was given."""
         return self._reduce_function
 
     def _content(self) -> tuple[Any, ...]:
@@ -204,7 +208,7 @@ class ReducingStateDescriptor(StateDescriptor, Generic[T]):
 
 
 class AggregatingStateDescriptor(StateDescriptor, Generic[IN, OUT]):
-    """Asks for one accumulator per key, fed by an aggregate function; the type is that of the accumulator."""
+    """Requests one accumulator per key for an aggregate function. The type is that of the accumulator."""
 
     def __init__(
         self,
@@ -221,7 +225,7 @@ class AggregatingStateDescriptor(StateDescriptor, Generic[IN, OUT]):
         self._agg_function = agg_function
 
     def get_agg_function(self) -> AggregateFunction[IN, Any, OUT]:
-        """The function as it was given."""
+        """Return the function as it was given."""
         return self._agg_function
 
     def _content(self) -> tuple[Any, ...]:
@@ -229,7 +233,7 @@ class AggregatingStateDescriptor(StateDescriptor, Generic[IN, OUT]):
 
 
 def _declared(name: str, type_info: TypeHint | None) -> TypeInformation | None:
-    """The type of a state, or of a part of it; refuses what is none."""
+    """Return the type of a state, or of a part of it. Refuse other arguments."""
     try:
         return None if type_info is None else type_of(type_info)
     except ProgramError as error:

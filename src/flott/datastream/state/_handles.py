@@ -1,16 +1,16 @@
-"""Handles to keyed state: what a user function reads and writes. Interfaces; the runtime implements them in tasks.
+"""Handles to keyed state, which user functions read and write. Interfaces; the runtime implements them in tasks.
 
     State ── clear
     ├── ValueState                one value
     ├── MapState                  keys and values
     └── AppendingState            get, add
-        └── MergingState          … and two can become one, when windows merge
+        └── MergingState          … and two can be merged, when windows merge
             ├── ListState         every value that was added
-            ├── ReducingState     the values reduced to one of their kind
-            └── AggregatingState  the values aggregated to a result of another kind
+            ├── ReducingState     the values reduced to one of the same type
+            └── AggregatingState  the values aggregated to a result of another type
 
-A handle shows the state of the key of the record (or timer) being processed, and of no other. Values are the program's
-own objects: change one in place, and nothing tells the runtime. Always write it back.
+A handle accesses only the state of the current record's (or timer's) key. Values are the program's own objects. The
+runtime does not detect a change in place: always write the value back.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T | None:
-        """The current key's value; ``None`` if it has none."""
+        """Return the current key's value, or ``None``."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Set the current key's value; ``None`` removes it."""
+        """Set the current key's value. ``None`` removes it."""
 
 
 class AppendingState(State, Generic[IN, OUT]):
@@ -55,7 +55,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What the current key's values amount to; ``None`` if there are none (an empty iterable for a list)."""
+        """Return the result of the current key's values, or ``None`` (an empty iterable for a list)."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -63,15 +63,15 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state of which two can become one, as happens when windows merge."""
+    """Appending state that can be merged, when windows merge."""
 
 
 class ReducingState(MergingState[T, T]):
-    """One value per key: everything added, combined with the descriptor's reduce function."""
+    """One value per key: all added values, combined with the descriptor's reduce function."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """One accumulator per key, read as the result the descriptor's aggregate function makes of it."""
+    """One accumulator per key, read as the result of the descriptor's aggregate function."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
@@ -84,7 +84,7 @@ class ListState(MergingState[T, Iterable[T]]):
 
     @abstractmethod
     def get(self) -> Iterable[T]:
-        """The current key's values in the order they were added."""
+        """Return the current key's values in the order in which they were added."""
 
     @abstractmethod
     def update(self, values: Sequence[T]) -> None:
@@ -99,31 +99,31 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class MapReading(State, Generic[K, V]):
-    """How any map in state is read. Unlike in a dict, a key that is not there reads as ``None``."""
+    """The read methods of a map in state. Unlike a dict, it returns ``None`` for a missing key."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value stored under ``key``; ``None`` if there is none."""
+        """Return the value of ``key``, or ``None``."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether there is an entry for ``key``."""
+        """Return whether there is an entry for ``key``."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """All entries as pairs, in the order in which their keys were first put."""
+        """Return all entries as pairs, in the order in which their keys were first put."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """All keys."""
+        """Return all keys."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """All values."""
+        """Return all values."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no entry at all."""
+        """Return whether there is no entry."""
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -136,7 +136,7 @@ class MapReading(State, Generic[K, V]):
 
 
 class MapWriting(MapReading[K, V]):
-    """How any map in state is changed. Deleting a key that is not there is no error."""
+    """The write methods of a map in state. Deleting a missing key is not an error."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -158,10 +158,10 @@ class MapWriting(MapReading[K, V]):
 
 
 class MapState(MapWriting[K, V]):
-    """One map per key, read and written entry by entry::
+    """One map per key, read and written by entry::
 
         self.seen[event.id] = event.time
         if event.id in self.seen: ...
 
-    Unlike a dict, a key that is not there reads as ``None``, and deleting it is no error.
+    Unlike a dict, it returns ``None`` for a missing key, and deleting a missing key is not an error.
     """

@@ -1,4 +1,4 @@
-"""Where a function asks for state that belongs to its subtask. An interface; the runtime implements it in tasks."""
+"""The interface of a subtask's state without a key. The runtime implements it in tasks."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ V = TypeVar("V")
 
 
 class OperatorStateStore(ABC):
-    """Gives out handles to operator state. PyFlink's has broadcast state only; the lists are those of Flink.
+    """Returns handles to operator state. PyFlink has only broadcast state; the lists are those of Flink.
 
-    What distinguishes the three is what becomes of them when a job goes on from a checkpoint, perhaps with another
+    The three kinds differ in what happens to them when a job is restored from a checkpoint, perhaps with another
     parallelism.
     """
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """The subtask's own list. After a change of parallelism the items of all lists are divided evenly, in order."""
+        """Return the subtask's own list.
+
+        After a change of parallelism, the items of all lists are divided evenly, in order.
+        """
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor[T]) -> ListState[T]:
-        """The subtask's own list, of which every subtask gets *all* items when a job is resumed from a checkpoint.
+        """Return the subtask's own list, of which every subtask gets *all* items after a restore.
 
-        Each subtask picks what is its own and writes only that; otherwise the lists grow with every such restart.
+        Each subtask must select its own items and write only those. Otherwise the lists grow with every restart.
         """
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor[K, V]) -> BroadcastState[K, V]:
-        """A map that the program keeps the same in every subtask."""
+        """Return a map that the program keeps equal in every subtask."""

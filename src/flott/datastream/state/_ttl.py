@@ -1,6 +1,6 @@
-"""How long state lives: a value and its builder, nested as in PyFlink.
+"""The time to live of state: a value and its builder, nested as in PyFlink.
 
-Nothing here expires anything; the runtime reads the value.
+The runtime reads the value and expires entries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Value:
 
 
 class StateTtlConfig(_Value):
-    """When entries of a state expire, and what happens to them then.
+    """When entries of a state expire, and how they are removed.
 
     >>> config = StateTtlConfig.new_builder(Time.days(1)).update_ttl_on_read_and_write().build()
     >>> config.get_update_type().name, str(config.get_ttl())
@@ -38,42 +38,42 @@ class StateTtlConfig(_Value):
     """
 
     class UpdateType(Enum):
-        """What prolongs the life of an entry. ``Disabled``: entries live for ever."""
+        """The accesses that renew the time to live of an entry. ``Disabled``: entries do not expire."""
 
         Disabled = 0
         OnCreateAndWrite = 1
         OnReadAndWrite = 2
 
     class StateVisibility(Enum):
-        """Whether an entry may be seen between its expiry and its removal."""
+        """Whether an entry is visible between its expiry and its removal."""
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """Which clock decides. Event time is Flott's own; Flink has processing time only."""
+        """The clock of the time to live. Event time is Flott's own; Flink has only processing time."""
 
         ProcessingTime = 0
         EventTime = 1
 
     class CleanupStrategies(_Value):
-        """How expired entries that nobody reads are removed."""
+        """How expired entries that are not read are removed."""
 
         class Strategies(Enum):
-            """The ways to remove expired entries."""
+            """The strategies that remove expired entries."""
 
             FULL_STATE_SCAN_SNAPSHOT = 0
             INCREMENTAL_CLEANUP = 1
             ROCKSDB_COMPACTION_FILTER = 2
 
         class CleanupStrategy(_Value):
-            """The settings of one way."""
+            """The settings of one strategy."""
 
         class EmptyCleanupStrategy(CleanupStrategy):
-            """For a way that has no settings."""
+            """A strategy without settings."""
 
         class IncrementalCleanupStrategy(CleanupStrategy):
-            """Looks at a few entries whenever state is touched."""
+            """Checks a few entries at each access to state."""
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool):
                 self._cleanup_size = cleanup_size
@@ -83,15 +83,15 @@ class StateTtlConfig(_Value):
                 return self._cleanup_size, self._run_cleanup_for_every_record
 
             def get_cleanup_size(self) -> int:
-                """How many entries are looked at each time."""
+                """Return the number of entries that are checked each time."""
                 return self._cleanup_size
 
             def run_cleanup_for_every_record(self) -> bool:
-                """Whether this also happens for records that touch no state."""
+                """Return whether entries are also checked for records that do not access state."""
                 return self._run_cleanup_for_every_record
 
         class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-            """Drops expired entries while RocksDB compacts its files."""
+            """Drops expired entries during compaction."""
 
             def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None):
                 self._query_time_after_num_entries = query_time_after_num_entries
@@ -101,11 +101,11 @@ class StateTtlConfig(_Value):
                 return self._query_time_after_num_entries, self._periodic_compaction_time
 
             def get_query_time_after_num_entries(self) -> int:
-                """After how many entries the clock is read again."""
+                """Return the number of entries after which the clock is read again."""
                 return self._query_time_after_num_entries
 
             def get_periodic_compaction_time(self) -> Duration:
-                """How old a file may become before it is compacted in any case."""
+                """Return the age at which a file is compacted in any case."""
                 return self._periodic_compaction_time
 
         EMPTY_STRATEGY: ClassVar[EmptyCleanupStrategy] = EmptyCleanupStrategy()
@@ -118,17 +118,17 @@ class StateTtlConfig(_Value):
             return frozenset(self._strategies.items()), self._is_cleanup_in_background
 
         def is_cleanup_in_background(self) -> bool:
-            """Whether expired entries are also removed by ways that were not chosen explicitly."""
+            """Return whether expired entries are also removed by strategies that were not chosen explicitly."""
             return self._is_cleanup_in_background
 
         def in_full_snapshot(self) -> bool:
-            """Whether snapshots leave expired entries out."""
+            """Return whether snapshots omit expired entries."""
             return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
         def get_incremental_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy | None:
-            """What was chosen; else the default (5 entries) if there is cleanup in the background; else ``None``."""
+            """Return the chosen strategy, or the default (5 entries) for background cleanup, or ``None``."""
             chosen = self._strategies.get(self.Strategies.INCREMENTAL_CLEANUP)
             if isinstance(chosen, StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy):
                 return chosen
@@ -137,14 +137,14 @@ class StateTtlConfig(_Value):
         def get_rocksdb_compact_filter_cleanup_strategy(
             self,
         ) -> StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
-            """What was chosen; else the default (1000 entries) if there is cleanup in the background; else ``None``."""
+            """Return the chosen strategy, or the default (1000 entries) for background cleanup, or ``None``."""
             chosen = self._strategies.get(self.Strategies.ROCKSDB_COMPACTION_FILTER)
             if isinstance(chosen, StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy):
                 return chosen
             return self.RocksdbCompactFilterCleanupStrategy(1000) if self._is_cleanup_in_background else None
 
     class Builder:
-        """Collects the settings; each method returns the builder."""
+        """Collects the settings. Each method returns the builder."""
 
         def __init__(self, ttl: Time | Duration):
             self._ttl = _positive_time(ttl)
@@ -186,11 +186,11 @@ class StateTtlConfig(_Value):
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
         def use_event_time(self) -> StateTtlConfig.Builder:
-            """Let entries age by the timestamps of records and timers. Flott's own; Flink has processing time only."""
+            """Let entries age by the timestamps of records and timers. Flott's own; Flink has only processing time."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.EventTime)
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Leave expired entries out of savepoints."""
+            """Omit expired entries in savepoints."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.FULL_STATE_SCAN_SNAPSHOT] = strategies.EMPTY_STRATEGY
             return self
@@ -198,7 +198,7 @@ class StateTtlConfig(_Value):
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
-            """Look at ``cleanup_size`` entries whenever state is touched, or for every record."""
+            """Check ``cleanup_size`` entries at each access to state, or for every record."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.INCREMENTAL_CLEANUP] = strategies.IncrementalCleanupStrategy(
                 cleanup_size, run_cleanup_for_every_record
@@ -208,7 +208,10 @@ class StateTtlConfig(_Value):
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
-            """Drop expired entries while files of state are folded, with either backend. Arguments have no effect."""
+            """Drop expired entries during the compaction of state files, with either backend.
+
+            Arguments have no effect.
+            """
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
                 strategies.RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)
@@ -216,7 +219,7 @@ class StateTtlConfig(_Value):
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Remove expired entries only when they are read, and in the ways chosen explicitly."""
+            """Remove expired entries only when they are read, and by the strategies that were chosen explicitly."""
             self._is_cleanup_in_background = False
             return self
 
@@ -249,7 +252,7 @@ class StateTtlConfig(_Value):
 
     @staticmethod
     def new_builder(ttl: Time | Duration) -> StateTtlConfig.Builder:
-        """Begin with a time to live; Flott takes a ``Duration`` as well as PyFlink's ``Time``."""
+        """Start with a time to live, a ``Duration`` or PyFlink's ``Time``."""
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> UpdateType:
@@ -265,7 +268,7 @@ class StateTtlConfig(_Value):
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether entries expire at all."""
+        """Return whether entries expire."""
         return self._update_type is not StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> CleanupStrategies:

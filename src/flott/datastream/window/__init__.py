@@ -1,4 +1,4 @@
-"""Windows, assigners, triggers and evictors, by the names PyFlink gives them. Re-exports only.
+"""Windows, assigners, triggers and evictors, under PyFlink's names. Re-exports only.
 
 Not in PyFlink: the evictors, ``DeltaTrigger`` and ``ProcessingTimeoutTrigger`` of Flink's Java API, and the cumulative
 windows of Flink SQL.

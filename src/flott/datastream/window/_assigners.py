@@ -1,4 +1,4 @@
-"""Window assigners: into which windows a record belongs.
+"""Window assigners: they determine the windows of a record.
 
     WindowAssigner
     ├── Tumbling-, Sliding-, Cumulative-   EventTimeWindows, ProcessingTimeWindows
@@ -7,9 +7,9 @@
     └── MergingWindowAssigner
         └── EventTimeSessionWindows, ProcessingTimeSessionWindows, each with a fixed or a dynamic gap
 
-What holds for both clocks is written once: the shape of the windows in one class, the clock in another, and a concrete
-assigner is the two together. Values; ``assign_windows`` runs in tasks, once per record, unless the runtime knows the
-assigner and reads its lengths instead (``size_ms``, ``slide_ms``, ``offset_ms``, ``gap_ms`` …).
+The form of the windows and the clock are separate classes, and a concrete assigner combines the two. Assigners are
+values. ``assign_windows`` runs in tasks, once per record, unless the runtime knows the assigner and reads its lengths
+instead (``size_ms``, ``slide_ms``, ``offset_ms``, ``gap_ms`` …).
 """
 
 from __future__ import annotations
@@ -54,54 +54,54 @@ W2 = TypeVar("W2", bound=Window)
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Says into which windows a record belongs, and when such windows fire if the program says nothing else."""
+    """Determines the windows of a record, and their default trigger."""
 
     class WindowAssignerContext(ABC):
-        """What an assigner may ask about the operator it works in."""
+        """The services of the operator for an assigner."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time of the current epoch, in milliseconds."""
+            """Return the processing time of the current epoch, in milliseconds."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
-            """Where the operator runs, and the state of the record's key."""
+            """Return the runtime context, with the state of the record's key."""
 
     @abstractmethod
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> Collection[W]:
-        """The windows of a record: one, several or none.
+        """Return the windows of a record: one, several or none.
 
-        Where the stream has no timestamps, ``timestamp`` is ``MIN_LONG_VALUE`` of ``flott.common.constants``.
+        If the stream has no timestamps, ``timestamp`` is ``MIN_LONG_VALUE`` of ``flott.common.constants``.
         """
 
     @abstractmethod
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, W]:
-        """The trigger of a windowed stream that was given none."""
+        """Return the default trigger."""
 
     @abstractmethod
     def get_window_serializer(self) -> TypeSerializer[W]:
-        """Writes and reads the windows that this assigner assigns."""
+        """Return the serializer of this assigner's windows."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows are of event time: the watermark then closes them."""
+        """Return whether the windows are event-time windows, which the watermark closes."""
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """An assigner of windows that can become one, such as sessions that meet."""
+    """An assigner of windows that can be merged, such as sessions."""
 
     class MergeCallback(ABC, Generic[W2]):
-        """What :meth:`MergingWindowAssigner.merge_windows` reports to."""
+        """Receives the results of :meth:`MergingWindowAssigner.merge_windows`."""
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
-            """These windows become this one."""
+            """Merge these windows into one."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
-        """Report to the callback which of the windows of a key become one."""
+        """Report to the callback which windows of a key are merged."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -110,11 +110,11 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
 
 
 class _TimeWindowAssigner(WindowAssigner[T, TimeWindow]):
-    """Windows of time, by one clock or the other."""
+    """Windows of time, by either clock."""
 
     @abstractmethod
     def _time_of(self, timestamp: int | None, context: WindowAssigner.WindowAssignerContext) -> int:
-        """When the record happened, by this assigner's clock."""
+        """Return the time of the record by this assigner's clock."""
 
     def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
         return TimeWindowSerializer()
@@ -161,10 +161,11 @@ class _Tumbling(_TimeWindowAssigner[T]):
 
     @classmethod
     def of(cls, size: Length, offset: Length | None = None) -> Self:
-        """Windows of this size; the offset shifts where they start.
+        """Return windows of this size. The offset shifts their start.
 
-        With an offset of 15 minutes, windows of an hour start at 0:15, 1:15 and so on. Days that start at midnight
-        of UTC+08:00 have an offset of -8 hours.
+        With an offset of 15 minutes, windows of an hour start at 0:15, 1:15 and so on. Days that start at midnight of
+        UTC+08:00
+        have an offset of -8 hours.
         """
         return cls(to_ms(size, f"The size of {cls.__name__}"), _offset_ms(offset, cls.__name__))
 
@@ -177,7 +178,7 @@ class _Tumbling(_TimeWindowAssigner[T]):
 
 
 class TumblingEventTimeWindows(_ByEventTime[T], _Tumbling[T]):
-    """Windows of one size, one after the other; a record belongs to one, by its timestamp.
+    """Windows of one size without overlap. A record belongs to one window, by its timestamp.
 
     >>> from flott.common.time import Time
     >>> TumblingEventTimeWindows.of(Time.minutes(1))
@@ -186,7 +187,7 @@ class TumblingEventTimeWindows(_ByEventTime[T], _Tumbling[T]):
 
 
 class TumblingProcessingTimeWindows(_ByProcessingTime[T], _Tumbling[T]):
-    """Windows of one size, one after the other; a record belongs to one, by when it is processed."""
+    """Windows of one size without overlap. A record belongs to one window, by its processing time."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -208,9 +209,9 @@ class _Sliding(_TimeWindowAssigner[T]):
 
     @classmethod
     def of(cls, size: Length, slide: Length, offset: Length | None = None) -> Self:
-        """Windows of this size that start every ``slide``; the offset shifts where they start.
+        """Return windows of this size that start every ``slide``. The offset shifts their start.
 
-        A slide longer than the size leaves gaps: records in them belong to no window.
+        A slide longer than the size leaves gaps, whose records belong to no window.
         """
         name = cls.__name__
         return cls(to_ms(size, f"The size of {name}"), to_ms(slide, f"The slide of {name}"), _offset_ms(offset, name))
@@ -224,7 +225,7 @@ class _Sliding(_TimeWindowAssigner[T]):
 
 
 class SlidingEventTimeWindows(_ByEventTime[T], _Sliding[T]):
-    """Windows of one size that start at regular times; a record belongs to all that hold its timestamp.
+    """Windows of one size that start at regular times. A record belongs to all that contain its timestamp.
 
     >>> from flott.common.time import Time
     >>> SlidingEventTimeWindows.of(Time.minutes(1), Time.seconds(10))
@@ -233,7 +234,7 @@ class SlidingEventTimeWindows(_ByEventTime[T], _Sliding[T]):
 
 
 class SlidingProcessingTimeWindows(_ByProcessingTime[T], _Sliding[T]):
-    """Windows of one size that start at regular times; a record belongs to all that hold the time of processing."""
+    """Windows of one size that start at regular times. A record belongs to all that contain its processing time."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -259,7 +260,10 @@ class _Cumulative(_TimeWindowAssigner[T]):
 
     @classmethod
     def of(cls, max_size: Length, step: Length, offset: Length | None = None) -> Self:
-        """Windows that start every ``max_size`` and end after one, two and more steps; the offset shifts the starts."""
+        """Return windows that start every ``max_size`` and end after one, two and more steps.
+
+        The offset shifts the starts.
+        """
         name = cls.__name__
         largest = to_ms(max_size, f"The largest size of {name}")
         return cls(largest, to_ms(step, f"The step of {name}"), _offset_ms(offset, name))
@@ -274,9 +278,9 @@ class _Cumulative(_TimeWindowAssigner[T]):
 
 
 class CumulativeEventTimeWindows(_ByEventTime[T], _Cumulative[T]):
-    """Windows of event time that share a start and end one step after the other: a running total of the day, say.
+    """Windows of event time that share a start and end after growing numbers of steps, such as a daily total so far.
 
-    Flink SQL's CUMULATE as an assigner; Flink's DataStream API has none.
+    This is Flink SQL's CUMULATE as an assigner; Flink's DataStream API has none.
 
     >>> from flott.common.time import Time
     >>> day = CumulativeEventTimeWindows.of(Time.days(1), Time.hours(1))
@@ -284,7 +288,7 @@ class CumulativeEventTimeWindows(_ByEventTime[T], _Cumulative[T]):
 
 
 class CumulativeProcessingTimeWindows(_ByProcessingTime[T], _Cumulative[T]):
-    """Windows of processing time that share a start and end one step after the other."""
+    """Windows of processing time that share a start and end after growing numbers of steps."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -293,11 +297,11 @@ class CumulativeProcessingTimeWindows(_ByProcessingTime[T], _Cumulative[T]):
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Says for a record how long its session waits for the next one."""
+    """Determines for a record how long its session waits for the next one."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
-        """The gap in milliseconds, at least 1."""
+        """Return the gap in milliseconds, at least 1."""
 
 
 class _Sessions(MergingWindowAssigner[T, TimeWindow], _TimeWindowAssigner[T]):
@@ -316,7 +320,7 @@ class _FixedGap(_Sessions[T]):
 
     @classmethod
     def with_gap(cls, size: Length) -> Self:
-        """Sessions that end when so much time passes without a record."""
+        """Return sessions that end after this time without a record."""
         return cls(to_ms(size, f"The gap of {cls.__name__}"))
 
     def assign_windows(
@@ -343,7 +347,7 @@ class _DynamicGap(_Sessions[T]):
 
     @classmethod
     def with_dynamic_gap(cls, extractor: SessionWindowTimeGapExtractor | Callable[[T], int]) -> Self:
-        """Sessions that end when so much time passes without a record as their records ask for."""
+        """Return sessions that end after a time without a record that their records determine."""
         return cls(extractor)
 
     def assign_windows(
@@ -356,20 +360,20 @@ class _DynamicGap(_Sessions[T]):
         return (TimeWindow(time, time + gap),)
 
     def __repr__(self) -> str:
-        # Without the address of a function, which would make the plan of each run another.
+        # Without the address of a function, which would change the plan in each run.
         return f"{type(self).__name__}({getattr(self.extractor, '__name__', type(self.extractor).__name__)})"
 
 
 class DynamicEventTimeSessionWindows(_ByEventTime[T], _DynamicGap[T]):
-    """Sessions by the timestamps of records, each of which says how long its session waits."""
+    """Sessions by the timestamps of records. Each record determines the gap of its session."""
 
 
 class DynamicProcessingTimeSessionWindows(_ByProcessingTime[T], _DynamicGap[T]):
-    """Sessions by when records are processed, each of which says how long its session waits."""
+    """Sessions by processing time. Each record determines the gap of its session."""
 
 
 class EventTimeSessionWindows(_ByEventTime[T], _FixedGap[T]):
-    """Sessions by the timestamps of records: records closer to each other than the gap are in one window.
+    """Sessions by the timestamps of records. Records closer to each other than the gap are in one window.
 
     >>> from flott.common.time import Time
     >>> EventTimeSessionWindows.with_gap(Time.minutes(10))
@@ -380,18 +384,18 @@ class EventTimeSessionWindows(_ByEventTime[T], _FixedGap[T]):
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[T], int],
     ) -> DynamicEventTimeSessionWindows[T]:
-        """Sessions whose records say how long to wait for the next one."""
+        """Return sessions whose records determine the gap."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
 class ProcessingTimeSessionWindows(_ByProcessingTime[T], _FixedGap[T]):
-    """Sessions by when records are processed: records closer to each other than the gap are in one window."""
+    """Sessions by processing time. Records closer to each other than the gap are in one window."""
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor | Callable[[T], int],
     ) -> DynamicProcessingTimeSessionWindows[T]:
-        """Sessions whose records say how long to wait for the next one."""
+        """Return sessions whose records determine the gap."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 
@@ -402,11 +406,11 @@ class ProcessingTimeSessionWindows(_ByProcessingTime[T], _FixedGap[T]):
 
 @dataclass(frozen=True)
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
-    """One window for all records of a key. It has no end: without a trigger it gives no result."""
+    """One window for all records of a key. It has no end: without a trigger it emits no result."""
 
     @staticmethod
     def create() -> GlobalWindows[T]:
-        """The assigner."""
+        """Return the assigner."""
         return GlobalWindows()
 
     def assign_windows(
@@ -430,7 +434,7 @@ class _CountWindowAssigner(WindowAssigner[T, CountWindow]):
     window_size: int
 
     def get_default_trigger(self, env: StreamExecutionEnvironment) -> Trigger[T, CountWindow]:
-        # Purging: a full window never gets another record, and nothing else would drop what it holds.
+        # The trigger purges, because a full window gets no further record and would otherwise never be dropped.
         return PurgingTrigger(CountTrigger(self.window_size))
 
     def get_window_serializer(self) -> TypeSerializer[CountWindow]:
@@ -441,7 +445,7 @@ class _CountWindowAssigner(WindowAssigner[T, CountWindow]):
 
 
 def _count_one(context: WindowAssigner.WindowAssignerContext, descriptor: ValueStateDescriptor) -> int:
-    """The number of the record among those of its key, from 0."""
+    """Return the number of the record among those of its key, from 0."""
     counted = context.get_runtime_context().get_state(descriptor)
     before: int = counted.value() or 0
     counted.update(before + 1)
@@ -454,7 +458,7 @@ _SLIDING_COUNT: Final = ValueStateDescriptor("slide-count-assigner", Types.LONG(
 
 @dataclass(frozen=True)
 class CountTumblingWindowAssigner(_CountWindowAssigner[T]):
-    """Windows of so many records of a key, one after the other. A window fires when it is full."""
+    """Windows of so many records of a key, without overlap. A window fires when it is full."""
 
     window_size: int
 
@@ -463,7 +467,7 @@ class CountTumblingWindowAssigner(_CountWindowAssigner[T]):
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner[T]:
-        """Windows of this many records."""
+        """Return windows of this many records."""
         return CountTumblingWindowAssigner(window_size)
 
     def assign_windows(
@@ -474,12 +478,12 @@ class CountTumblingWindowAssigner(_CountWindowAssigner[T]):
 
 @dataclass(frozen=True)
 class CountSlidingWindowAssigner(_CountWindowAssigner[T]):
-    """Windows of so many records of a key, one starting with every ``window_slide``-th record.
+    """Windows of so many records of a key. A window starts with every ``window_slide``-th record.
 
-    A window fires when it is full, as in PyFlink: the first result comes with record number ``window_size``, the next
-    ``window_slide`` records later. (Flink's Java API fires after every ``window_slide`` records, at first with fewer
-    records than the size. :class:`~flott.datastream.window.CountTrigger` and ``CountEvictor`` on global windows do
-    that.)
+    A window fires when it is full, as in PyFlink: the first result appears with record number ``window_size``, the next
+    ``window_slide`` records later. Flink's Java API fires after every ``window_slide`` records, at first with fewer
+    records
+    than the size. :class:`~flott.datastream.window.CountTrigger` and ``CountEvictor`` on global windows do that.
     """
 
     window_size: int
@@ -491,7 +495,7 @@ class CountSlidingWindowAssigner(_CountWindowAssigner[T]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[T]:
-        """Windows of this many records, starting with every ``window_slide``-th."""
+        """Return windows of this many records, starting with every ``window_slide``-th."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def assign_windows(
@@ -508,7 +512,7 @@ class CountSlidingWindowAssigner(_CountWindowAssigner[T]):
 
 
 def _set(assigner: object, **fields: object) -> None:
-    """Fill fields of a frozen value whose constructor has PyFlink's parameter names."""
+    """Set fields of a frozen value whose constructor has PyFlink's parameter names."""
     for name, value in fields.items():
         object.__setattr__(assigner, name, value)
 

@@ -1,7 +1,7 @@
-"""Evictors: which records of a window do not count when it fires. Flink's; PyFlink has none.
+"""Evictors: they remove records of a window when it fires. Flink's; PyFlink has none.
 
-A window with an evictor keeps all its records, also where the program reduces or aggregates them. Values; their methods
-run in tasks.
+A window with an evictor keeps all its records, also for ``reduce`` and ``aggregate``. Values; their methods run in
+tasks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Evictor(ABC, Generic[T, W]):
             def evict_after(self, elements, size, window, ctx):
                 pass
 
-    Records are in the order in which they came. What is removed from the list is gone for good.
+    Records are in the order of arrival. Removed records are lost permanently.
     """
 
     class EvictorContext(ABC):
@@ -48,27 +48,27 @@ class Evictor(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time of the current epoch, in milliseconds."""
+            """Return the processing time of the current epoch, in milliseconds."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where the operator registers its metrics."""
+            """Return the group in which the operator registers its metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """How far event time has come, in milliseconds."""
+            """Return the current watermark, in milliseconds."""
 
     @abstractmethod
     def evict_before(
         self, elements: list[TimestampedValue[T]], size: int, window: W, ctx: Evictor.EvictorContext
     ) -> None:
-        """Remove records from the list before the window's function sees them; there are ``size``."""
+        """Remove records from the list before the window's function sees them. The list has ``size`` records."""
 
     @abstractmethod
     def evict_after(
         self, elements: list[TimestampedValue[T]], size: int, window: W, ctx: Evictor.EvictorContext
     ) -> None:
-        """Remove records from the list after the window's function has seen them; there are ``size``."""
+        """Remove records from the list after the window's function has seen them. The list has ``size`` records."""
 
 
 class _EvictingOnce(Evictor[T, W]):
@@ -94,7 +94,7 @@ class _EvictingOnce(Evictor[T, W]):
 
 @dataclass(frozen=True)
 class CountEvictor(_EvictingOnce[T, W]):
-    """Keeps the last so many records.
+    """Keeps the last records, up to a number.
 
     >>> elements = [TimestampedValue(letter, 0) for letter in "abc"]
     >>> CountEvictor.of(2)._evict(elements)
@@ -110,7 +110,7 @@ class CountEvictor(_EvictingOnce[T, W]):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor[T, W]:
-        """Keep this many records."""
+        """Return an evictor that keeps this many records."""
         return CountEvictor(max_count, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -119,7 +119,7 @@ class CountEvictor(_EvictingOnce[T, W]):
 
 @dataclass(frozen=True)
 class TimeEvictor(_EvictingOnce[T, W]):
-    """Keeps the records that are younger than the window's latest timestamp minus a length of time.
+    """Keeps the records that are newer than the window's latest timestamp minus a duration.
 
     Records without a timestamp are kept.
     """
@@ -132,7 +132,7 @@ class TimeEvictor(_EvictingOnce[T, W]):
 
     @staticmethod
     def of(window_size: Length, do_evict_after: bool = False) -> TimeEvictor[T, W]:
-        """Keep the records of this length of time."""
+        """Return an evictor that keeps the records of this duration."""
         return TimeEvictor(positive_ms(window_size, "The length of a TimeEvictor"), do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:
@@ -144,7 +144,7 @@ class TimeEvictor(_EvictingOnce[T, W]):
 class DeltaEvictor(_EvictingOnce[T, W]):
     """Keeps the records that differ from the last one by less than a threshold.
 
-    The function gives the difference of two records; the second is the last one of the window.
+    The function returns the difference of two records, of which the second is the last one of the window.
     """
 
     threshold: float
@@ -161,7 +161,7 @@ class DeltaEvictor(_EvictingOnce[T, W]):
     def of(
         threshold: float, delta_function: Callable[[T, T], float], do_evict_after: bool = False
     ) -> DeltaEvictor[T, W]:
-        """Keep the records whose difference from the last one is below the threshold."""
+        """Return an evictor that keeps the records whose difference from the last one is below the threshold."""
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue[T]]) -> None:

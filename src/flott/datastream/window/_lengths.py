@@ -1,4 +1,4 @@
-"""Lengths of time as windows, triggers and evictors take them: Flink's two kinds, turned into whole milliseconds."""
+"""Converts durations of windows, triggers and evictors, of Flink's two types, to milliseconds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TypeAlias
 from flott.common.time import Duration, Time
 from flott.errors import ProgramError
 
-#: What a program may write where a length of time is wanted.
+#: The accepted types of a duration.
 Length: TypeAlias = Time | Duration
 
 _NANOS_PER_MILLI = 1_000_000
 
 
 def to_ms(length: object, what: str) -> int:
-    """The length in milliseconds; ``what`` says whose length it is, for the message.
+    """Return the duration in milliseconds. ``what`` names it in the error message.
 
     >>> to_ms(Duration.of_seconds(5), "The size of a window")
     5000
@@ -32,12 +32,12 @@ def to_ms(length: object, what: str) -> int:
 
 
 def positive_ms(length: Length, what: str) -> int:
-    """The length in milliseconds, which must be at least one."""
+    """Return the duration in milliseconds, which must be at least one."""
     return check_positive(to_ms(length, what), f"{what} in milliseconds")
 
 
 def check_positive(number: object, what: str) -> int:
-    """Refuse what is not a whole number of at least one."""
+    """Refuse a value that is not an integer of at least one."""
     if isinstance(number, int) and not isinstance(number, bool) and number > 0:
         return number
     raise ProgramError(f"{what} is a whole number of at least 1, found {number!r}.")

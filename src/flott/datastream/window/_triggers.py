@@ -1,7 +1,7 @@
-"""Triggers: when a window gives its result.
+"""Triggers: they determine when a window emits its result.
 
-A trigger holds its settings and nothing else. What it has to remember of a window it keeps in the state its context
-gives out, so one trigger serves all windows of all keys. Values; their methods run in tasks.
+A trigger contains only its settings. It keeps data of a window in the state of its context, so that one trigger serves
+all windows of all keys. Values; their methods run in tasks.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class TriggerResult(Enum):
-    """What happens with a window. The value says whether its function is called, and whether its records are dropped.
+    """What happens to a window: whether its function is called, and whether its records are dropped.
 
-    A window that holds nothing gives no result, whatever its trigger says.
+    An empty window emits no result, regardless of its trigger.
     """
 
-    CONTINUE = (False, False)  #: nothing
+    CONTINUE = (False, False)  #: no action
     FIRE_AND_PURGE = (True, True)
-    FIRE = (True, False)  #: the records stay, and count again next time
+    FIRE = (True, False)  #: the records stay in the window
     PURGE = (False, True)
 
     def __init__(self, fires: bool, purges: bool):
-        # Attributes of their own: the descriptor behind `value` is slow, and the answer is wanted per record.
+        # Separate attributes, because the descriptor behind `value` is slow and the result is read per record.
         self._fires = fires
         self._purges = purges
 
@@ -50,7 +50,9 @@ class TriggerResult(Enum):
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Decides when a window of a key is evaluated: asked for each record, and for each timer that it has set::
+    """Decides when a window of a key is evaluated.
+
+    It is called for each record, and for each timer that it registered::
 
         class EveryTenth(Trigger[Event, TimeWindow]):
             count = ReducingStateDescriptor("count", operator.add, Types.LONG())
@@ -61,80 +63,81 @@ class Trigger(ABC, Generic[T, W]):
                 return TriggerResult.FIRE if count.get() % 10 == 0 else TriggerResult.CONTINUE
             ...
 
-    It remembers nothing itself: windows of many keys share it. For windows that merge, :meth:`can_merge` says yes and
-    :meth:`on_merge` brings together what the merged windows had.
+    It has no state of its own, because windows of many keys share it. For merging windows, :meth:`can_merge` returns
+    true
+    and :meth:`on_merge` merges their state.
     """
 
     class TriggerContext(ABC):
-        """The clocks, the timers and the state of the window in question."""
+        """The clocks, the timers and the state of the window."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """The processing time of the current epoch, in milliseconds."""
+            """Return the processing time of the current epoch, in milliseconds."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """Where the operator registers its metrics."""
+            """Return the group in which the operator registers its metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """How far event time has come, in milliseconds."""
+            """Return the current watermark, in milliseconds."""
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """Have :meth:`Trigger.on_processing_time` called when processing time reaches ``time``."""
+            """Call :meth:`Trigger.on_processing_time` when processing time reaches ``time``."""
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """Have :meth:`Trigger.on_event_time` called when the watermark reaches ``time``."""
+            """Call :meth:`Trigger.on_event_time` when the watermark reaches ``time``."""
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Take a processing-time timer back, if there is one at ``time``."""
+            """Delete a processing-time timer, if there is one at ``time``."""
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Take an event-time timer back, if there is one at ``time``."""
+            """Delete an event-time timer, if there is one at ``time``."""
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
-            """State of this key and this window."""
+            """Return the state of this key and this window."""
 
     class OnMergeContext(TriggerContext):
-        """What :meth:`Trigger.on_merge` is given: all of the above, for the window that results."""
+        """The argument of :meth:`Trigger.on_merge`: the context of the resulting window."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Move the state of the merged windows into that of the result: lists, reducing and aggregating state."""
+            """Merge the state of the merged windows into that of the result: lists, reducing and aggregating state."""
 
     @abstractmethod
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """What to do now that the window has one more record.
+        """Handle one more record of the window.
 
-        Where the stream has no timestamps, ``timestamp`` is ``MIN_LONG_VALUE`` of ``flott.common.constants``.
+        If the stream has no timestamps, ``timestamp`` is ``MIN_LONG_VALUE`` of ``flott.common.constants``.
         """
 
     @abstractmethod
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """What to do now that a processing-time timer fires that was set for ``time``."""
+        """Handle a processing-time timer that was registered for ``time``."""
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """What to do now that an event-time timer fires that was set for ``time``."""
+        """Handle an event-time timer that was registered for ``time``."""
 
     def can_merge(self) -> bool:
-        """Whether windows with this trigger may become one."""
+        """Return whether windows with this trigger may be merged."""
         return False
 
     def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
-        """Windows have become one, ``window``: merge their state and set the timers it needs."""
+        """Merge the state of windows that were merged to ``window``, and register its timers."""
         raise NotImplementedError(
             f"Windows with the trigger {self!r} cannot merge: {type(self).__name__} has no on_merge()."
         )
 
     @abstractmethod
     def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
-        """The window is dropped: clear the state and delete the timers it has."""
+        """Clear the state and delete the timers of a window that is dropped."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -144,7 +147,7 @@ class Trigger(ABC, Generic[T, W]):
 
 @dataclass(frozen=True)
 class EventTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires when the watermark passes the end of the window, and for each record that comes after that."""
+    """Fires when the watermark passes the end of the window, and for each later record."""
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         end = window.max_timestamp()
@@ -163,7 +166,7 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        # Past the watermark, the record that caused the merge fires the window in on_element.
+        # After the watermark, the record that caused the merge fires the window in on_element.
         if window.max_timestamp() > ctx.get_current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
@@ -172,7 +175,7 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
 
     @staticmethod
     def create() -> EventTimeTrigger[T]:
-        """The trigger."""
+        """Return the trigger."""
         return EventTimeTrigger()
 
 
@@ -194,7 +197,7 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        # Past its end, the record that caused the merge sets the timer in on_element.
+        # After its end, the record that caused the merge registers the timer in on_element.
         if window.max_timestamp() > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
 
@@ -203,7 +206,7 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
 
     @staticmethod
     def create() -> ProcessingTimeTrigger[T]:
-        """The trigger."""
+        """Return the trigger."""
         return ProcessingTimeTrigger()
 
 
@@ -211,7 +214,7 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
 # Again and again
 # ---------------------------------------------------------------------------------------------------------------------
 
-#: When a window fires next; of windows that merge, the earliest.
+#: The next time a window fires; the earliest of merging windows.
 _NEXT_FIRE: Final = ReducingStateDescriptor("fire-time", min, Types.LONG())
 
 
@@ -235,7 +238,7 @@ class ContinuousEventTimeTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(interval: Length) -> ContinuousEventTimeTrigger[T, W]:
-        """A trigger with this interval."""
+        """Return a trigger with this interval."""
         return ContinuousEventTimeTrigger(positive_ms(interval, "The interval of a ContinuousEventTimeTrigger"))
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -300,7 +303,7 @@ class ContinuousProcessingTimeTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(interval: Length) -> ContinuousProcessingTimeTrigger[T, W]:
-        """A trigger with this interval."""
+        """Return a trigger with this interval."""
         return ContinuousProcessingTimeTrigger(
             positive_ms(interval, "The interval of a ContinuousProcessingTimeTrigger")
         )
@@ -345,8 +348,8 @@ class ContinuousProcessingTimeTrigger(Trigger[T, W]):
         """Fire one interval after ``time``, or at the end of the window if that is earlier."""
         end = window.max_timestamp()
         following = time + self.interval
-        # An end that is not ahead belongs to a window of event time: it says nothing about this clock, and a timer set
-        # for it would be due at once, again and again.
+        # An end in the past belongs to an event-time window and is unrelated to this clock. A timer for it would fire
+        # immediately and repeatedly.
         if time < end < following:
             following = end
         fire_timestamp_state.add(following)
@@ -357,7 +360,7 @@ class ContinuousProcessingTimeTrigger(Trigger[T, W]):
 # By what arrives
 # ---------------------------------------------------------------------------------------------------------------------
 
-#: How many records a window has had since it fired last.
+#: The number of records of a window since it last fired.
 _COUNT: Final = ReducingStateDescriptor("count", operator.add, Types.LONG())
 
 
@@ -372,7 +375,7 @@ class CountTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger[T, W]:
-        """A trigger for this many records."""
+        """Return a trigger for this many records."""
         return CountTrigger(window_size)
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -408,9 +411,9 @@ class DeltaTrigger(Trigger[T, W]):
     >>> trigger = DeltaTrigger.of(10.0, lambda old, new: new["speed"] - old["speed"])
     """
 
-    threshold: float  #: a difference greater than this fires
+    threshold: float  #: a larger difference fires
     delta_function: Callable[[T, T], float]
-    state_type: TypeInformation | None = None  #: of the remembered record; None: pickled
+    state_type: TypeInformation | None = None  #: of the stored record; None: pickled
     _last: ValueStateDescriptor = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -421,7 +424,7 @@ class DeltaTrigger(Trigger[T, W]):
     def of(
         threshold: float, delta_function: Callable[[T, T], float], state_type: TypeInformation | None = None
     ) -> DeltaTrigger[T, W]:
-        """A trigger with this threshold and this measure of difference."""
+        """Return a trigger with this threshold and this function of the difference."""
         return DeltaTrigger(threshold, delta_function, state_type)
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -452,7 +455,7 @@ def _check_callable(function: object, owner: str) -> None:
 
 @dataclass(frozen=True)
 class NeverTrigger(Trigger[T, GlobalWindow]):
-    """Never fires: the default of :class:`~flott.datastream.window.GlobalWindows`, which has no end."""
+    """Never fires. It is the default of :class:`~flott.datastream.window.GlobalWindows`, which has no end."""
 
     def on_element(
         self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
@@ -479,7 +482,7 @@ class NeverTrigger(Trigger[T, GlobalWindow]):
 
 @dataclass(frozen=True)
 class PurgingTrigger(Trigger[T, W]):
-    """Fires when another trigger does, and then drops the records of the window.
+    """Fires when another trigger fires, and drops the records of the window.
 
     >>> PurgingTrigger.of(CountTrigger.of(100))
     PurgingTrigger(nested_trigger=CountTrigger(window_size=100))
@@ -492,7 +495,7 @@ class PurgingTrigger(Trigger[T, W]):
 
     @staticmethod
     def of(nested_trigger: Trigger[T, W]) -> PurgingTrigger[T, W]:
-        """The same trigger, purging."""
+        """Return the same trigger, purging."""
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -523,7 +526,7 @@ def _check_nested(trigger: object, owner: str) -> None:
         raise ProgramError(f"{owner} takes a Trigger such as CountTrigger.of(100), found {trigger!r}.")
 
 
-#: Until when the nested trigger may take its time.
+#: The time at which the timeout of the nested trigger ends.
 _TIMEOUT: Final = ValueStateDescriptor("timeout", Types.LONG())
 
 
@@ -533,9 +536,10 @@ def _timeout(ctx: Trigger.TriggerContext) -> ValueState[int]:
 
 @dataclass(frozen=True)
 class ProcessingTimeoutTrigger(Trigger[T, W]):
-    """Fires when another trigger does, or when that takes too long on the processing-time clock.
+    """Fires when another trigger fires, or after a timeout in processing time.
 
-    The time runs from the first record since the window fired last, or anew from each record. Flink's; PyFlink has
+    The timeout starts with the first record since the window last fired, or again with each record. Flink's; PyFlink
+    has
     none.
 
     >>> from flott.common.time import Duration
@@ -545,7 +549,7 @@ class ProcessingTimeoutTrigger(Trigger[T, W]):
     nested_trigger: Trigger[T, W]
     interval: int  #: in milliseconds
     reset_timer_on_new_record: bool = False
-    should_clear_on_timeout: bool = True  #: otherwise the nested trigger goes on counting, and no new time is set
+    should_clear_on_timeout: bool = True  #: otherwise the nested trigger keeps its state, and no new timeout starts
 
     def __post_init__(self) -> None:
         _check_nested(self.nested_trigger, "ProcessingTimeoutTrigger")
@@ -558,7 +562,7 @@ class ProcessingTimeoutTrigger(Trigger[T, W]):
         reset_timer_on_new_record: bool = False,
         should_clear_on_timeout: bool = True,
     ) -> ProcessingTimeoutTrigger[T, W]:
-        """The same trigger, with a timeout."""
+        """Return the same trigger, with a timeout."""
         interval = positive_ms(timeout, "The timeout of a ProcessingTimeoutTrigger")
         return ProcessingTimeoutTrigger(nested_trigger, interval, reset_timer_on_new_record, should_clear_on_timeout)
 

@@ -1,11 +1,11 @@
-"""Windows: the buckets into which a stream is divided. Small values that name a bucket, made once per record.
+"""Windows: small values that identify a group of records, created once per record.
 
     Window
     ├── TimeWindow     an interval of time
     ├── CountWindow    the n-th window of so many records
     └── GlobalWindow   everything
 
-Serializers stand at the end; a program meets them only where it writes a window assigner of its own.
+The serializers at the end are only used by programs that write their own window assigner.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from flott.common.serializer import TypeSerializer
 if TYPE_CHECKING:
     from typing import Any
 
-    from typing_extensions import TypeVar as DefaultedTypeVar  # known to type checkers, needed by nobody else
+    from typing_extensions import TypeVar as DefaultedTypeVar  # needed only by type checkers
 
     from flott.datastream.window._assigners import MergingWindowAssigner
 
 
 class Window(ABC):
-    """A bucket of records. A kind of window of one's own is hashable, comparable by value, and can be pickled."""
+    """A group of records. A custom window must be hashable, comparable by value, and picklable."""
 
     __slots__ = ()
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The largest timestamp that still belongs to the window, in milliseconds."""
+        """Return the largest timestamp of the window, in milliseconds."""
 
 
-#: The records of a window, and its kind. What is made without saying which, as by CountTrigger.of(3), fits all.
+#: The record type and the window type. If unspecified, as in CountTrigger.of(3), they match all.
 if TYPE_CHECKING:
     T = DefaultedTypeVar("T", default=Any)
     W = DefaultedTypeVar("W", bound=Window, default=Any)
@@ -53,7 +53,7 @@ class TimeWindow(Window):
     TimeWindow(start=0, end=15)
     """
 
-    # Written out and not a frozen dataclass: one is made for every record and every window it belongs to.
+    # This is not a frozen dataclass, because one is created for every record and each of its windows.
     __slots__ = ("end", "start")
 
     def __init__(self, start: int, end: int):
@@ -64,16 +64,16 @@ class TimeWindow(Window):
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the windows overlap or touch: sessions that touch are one session."""
+        """Return whether the windows overlap or touch. Sessions that touch are merged."""
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The smallest window that contains both."""
+        """Return the smallest window that contains both."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """The start of the window that holds the timestamp, where windows of this size follow one another.
+        """Return the start of the window that contains the timestamp, for consecutive windows of this size.
 
         >>> TimeWindow.get_window_start_with_offset(-1, 0, 10)
         -10
@@ -82,9 +82,9 @@ class TimeWindow(Window):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
-        """Tell the callback which of the windows become one: those that overlap or touch, directly or in a row.
+        """Report to the callback which windows are merged: those that overlap or touch, directly or transitively.
 
-        Each group is given in ascending order. A window that stands alone is not mentioned.
+        Each group is in ascending order. A window without a neighbour is not reported.
         """
         group: list[TimeWindow] = []
         end = 0
@@ -151,13 +151,13 @@ class CountWindow(Window):
 
 
 class GlobalWindow(Window):
-    """The one window of :class:`~flott.datastream.window.GlobalWindows`: all records of a key, for ever."""
+    """The only window of :class:`~flott.datastream.window.GlobalWindows`: all records of a key."""
 
     __slots__ = ()
 
     @staticmethod
     def get() -> GlobalWindow:
-        """The window; all of them are equal."""
+        """Return the window. All instances are equal."""
         return _GLOBAL_WINDOW
 
     def max_timestamp(self) -> int:
@@ -207,7 +207,7 @@ class CountWindowSerializer(TypeSerializer[CountWindow]):
 
 
 class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
-    """Writes one byte, which says nothing."""
+    """Writes one byte without content."""
 
     def serialize(self, element: GlobalWindow, stream: BytesIO) -> None:
         stream.write(b"\0")
