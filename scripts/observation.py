@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import flott.state
 from flott.common import Duration, Time, Types, WatermarkStrategy
-from flott.common._savepoint_format import SavepointFormatType
 from flott.common._watermark_report import TimePlace
+from flott.common.completable_future import CompletableFuture
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream import (
     DataStream,
@@ -28,11 +28,11 @@ from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.state import ValueStateDescriptor
 from flott.datastream.window import TimeWindow
 from flott.runtime.jobmaster.job_master import JobMaster
-from flott.runtime.jobmaster.savepoints import After, SavepointRequest
 from flott.runtime.jobmaster.time_report import explain
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.files.state_file import open_state_file
+from flott.runtime.orders import TakeSavepoint
 from flott.state import StateSnapshot
 from flott.testing import Cancel, EndOfEpoch, ManualClock, ScriptedSource, in_process, live
 
@@ -257,12 +257,12 @@ def observe_files(script: Sequence[Any]) -> SeenFiles:
     source.key_by(key_of, Types.STRING()).process(Sum()).uid("sum").sink_to(CallableSink(lambda record: None))
     last = sum(isinstance(entry, EndOfEpoch) for entry in script)
     with tempfile.TemporaryDirectory() as folder:
-        request = SavepointRequest(After.GO_ON, f"{folder}/savepoints", SavepointFormatType.CANONICAL)
+        paths: list[CompletableFuture[str]] = []
         masters: list[JobMaster] = []
 
         def on_step(step: str, epoch: int) -> None:
             if (step, epoch) == ("committed", last):
-                masters[0].take_savepoint(request)
+                paths.append(masters[0].submit(TakeSavepoint(f"{folder}/savepoints")))
 
         life = live(
             env, f"{folder}/job", clock=ManualClock(0, until_ms=60_000), on_step=on_step, on_start=masters.append,
@@ -270,7 +270,7 @@ def observe_files(script: Sequence[Any]) -> SeenFiles:
         )  # fmt: skip
         assert life.failure is None, life.failure
         taken = {epoch: flott.state.open(f"{folder}/job/chk-{epoch}") for epoch in range(1, last + 1)}
-        savepoint = flott.state.open(request.path.result())
+        savepoint = flott.state.open(paths[0].result())
         assert len(_sequence_of(savepoint)) == 1
         return SeenFiles(
             {epoch: _sums_of(snapshot) for epoch, snapshot in taken.items()},
