@@ -35,6 +35,13 @@ WALL_CLOCKS = {
     "datetime.date.today",
 }
 
+#: Who may issue a permit to commit: the store, when a checkpoint is complete, and the kit for tests of committers.
+PERMIT_ISSUERS = {
+    PurePosixPath("flott/datastream/connectors/base.py"),
+    PurePosixPath("flott/runtime/checkpoint/store.py"),
+    PurePosixPath("flott/testing/sinks.py"),
+}
+
 EMPTY_MODULE_NAMES = {"util", "utils", "helper", "helpers", "misc"}
 # JobManager and ResourceManager are what everybody who knows Flink calls them.
 EMPTY_CLASS_NAME = re.compile(r"^_?Abstract[A-Z]|Impl$|(?<!^Job)(?<!^Resource)Manager$")
@@ -153,6 +160,19 @@ def wall_clock_reads(module: Module) -> list[str]:
     ]
 
 
+def permit_issuers(module: Module) -> list[str]:
+    """Every mention of the function that issues permits to commit, outside the modules that may call it."""
+    if module.path in PERMIT_ISSUERS:
+        return []
+    mentions = [
+        node.lineno
+        for node in ast.walk(module.tree)
+        if (isinstance(node, ast.ImportFrom) and any(alias.name == "_issue_permit" for alias in node.names))
+        or (isinstance(node, ast.Attribute) and node.attr == "_issue_permit")
+    ]
+    return [f"{module.path}:{line} issues permits to commit" for line in mentions]
+
+
 # ---- the promises ----------------------------------------------------------------------------------------------------
 
 
@@ -195,6 +215,19 @@ import flott.datastream, flott.runtime.epoch.task, flott.runtime.operators.build
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_only_the_checkpoint_store_issues_permits_to_commit(modules: list[Module]) -> None:
+    expect_none(line for module in modules for line in permit_issuers(module))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["from flott.datastream.connectors.base import _issue_permit", "permit = base._issue_permit(7, 0)"],
+)
+def test_a_permit_that_is_issued_elsewhere_is_noticed(text: str) -> None:
+    assert permit_issuers(parse("flott/runtime/jobmaster/commits.py", text))
+    assert not permit_issuers(parse("flott/runtime/checkpoint/store.py", text))
 
 
 def test_no_class_name_is_defined_twice(modules: list[Module]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import uuid4
 
+from flott.common._ids import JobId
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.datastream._data_stream import DataStream
@@ -189,7 +190,7 @@ def live(
             storage=storage,
             settings=TaskSettings(),
         ),
-        job_id=Path(folder).name,
+        job_id=JobId(Path(folder).name),
         configuration=Configuration(env._configuration),
         store=store,
         clock=clock or ManualClock(),

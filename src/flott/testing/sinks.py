@@ -13,10 +13,22 @@ from flott.datastream.connectors.base import (
     Sink,
     SinkWriter,
     WriterContext,
+    _issue_permit,
 )
 
 #: Ledgers by name: a sink that was pickled finds its own again. In-process only.
 _ledgers: dict[str, Ledger] = {}
+
+
+def commit_permit(
+    checkpoint_id: int, now_ms: int, *, replay: bool = False, final: bool = False, leader: int = 0
+) -> CommitPermit:
+    """Return a permit as the checkpoint store issues it, to test a committer without a job.
+
+    >>> commit_permit(7, now_ms=0).checkpoint_id
+    7
+    """
+    return _issue_permit(checkpoint_id, now_ms, replay=replay, final=final, leader=leader)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from flott.common.serialization import Encoder
 from flott.common.types import Row
-from flott.datastream.connectors.base import CommitPermit, WriterContext
+from flott.datastream.connectors.base import WriterContext
 from flott.datastream.connectors.file_system import (
     BucketAssigner,
     BulkWriterFactory,
@@ -36,6 +36,7 @@ from flott.datastream.connectors.file_system import (
 from flott.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvSchema
 from flott.datastream.formats.json import JsonLinesEncoder
 from flott.errors import ProgramError, StateError, StorageError, TypeMismatchError
+from flott.testing.sinks import commit_permit
 from tests.unit.connectors.source_driver import run_source, through_json
 
 LINES = Encoder.simple_string_encoder()
@@ -93,7 +94,7 @@ def test_nothing_is_visible_before_the_commit_and_everything_after_the_last(tmp_
     assert visible(tmp_path) == {}
     assert committables[0]["records"] == 2
     assert committables[0]["bytes"] == 4
-    committer_of(sink).commit(CommitPermit(1, 0, final=True), committables)
+    committer_of(sink).commit(commit_permit(1, 0, final=True), committables)
     (name,) = visible(tmp_path)
     assert name.startswith("part-")
     assert name.endswith("-0-1-1.txt")
@@ -105,9 +106,9 @@ def test_the_output_of_several_epochs_becomes_one_part(tmp_path: Path) -> None:
     sink = sink_of(tmp_path)
     committer = committer_of(sink)
     for epoch in range(1, 5):
-        committer.commit(CommitPermit(epoch, epoch), staged(sink, [f"e{epoch}"], epoch=epoch, now_ms=epoch))
+        committer.commit(commit_permit(epoch, epoch), staged(sink, [f"e{epoch}"], epoch=epoch, now_ms=epoch))
         assert visible(tmp_path) == {}
-    committer.commit(CommitPermit(5, MINUTE + 1), [])
+    committer.commit(commit_permit(5, MINUTE + 1), [])
     ((name, content),) = visible(tmp_path).items()
     assert name.endswith("-0-1-4")
     assert content == "e1\ne2\ne3\ne4\n"
@@ -127,9 +128,9 @@ def test_the_output_of_several_epochs_becomes_one_part(tmp_path: Path) -> None:
 )
 def test_rolling_policies_go_by_size_age_and_inactivity(tmp_path: Path, policy: Any, now_ms: int, rolls: bool) -> None:
     never = sink_of(tmp_path, policy=RollingPolicy.default_rolling_policy())
-    committer_of(never).commit(CommitPermit(1, 100), staged(never, ["a"], epoch=1, now_ms=100))
-    committer_of(never).commit(CommitPermit(2, 200), staged(never, ["bcd"], epoch=2, now_ms=200))
-    committer_of(sink_of(tmp_path, policy=policy)).commit(CommitPermit(3, now_ms), [])
+    committer_of(never).commit(commit_permit(1, 100), staged(never, ["a"], epoch=1, now_ms=100))
+    committer_of(never).commit(commit_permit(2, 200), staged(never, ["bcd"], epoch=2, now_ms=200))
+    committer_of(sink_of(tmp_path, policy=policy)).commit(commit_permit(3, now_ms), [])
     assert bool(visible(tmp_path)) == rolls
 
 
@@ -137,7 +138,7 @@ def test_part_size_counts_every_waiting_epoch(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, policy=RollingPolicy.default_rolling_policy(6, 10**9, 10**9))
     committer = committer_of(sink)
     for epoch in range(1, 8):
-        committer.commit(CommitPermit(epoch, epoch), staged(sink, ["x"], epoch=epoch, now_ms=epoch))
+        committer.commit(commit_permit(epoch, epoch), staged(sink, ["x"], epoch=epoch, now_ms=epoch))
     assert [name[-3:] for name in visible(tmp_path)] == ["1-3", "4-6"]
 
 
@@ -145,10 +146,10 @@ def test_buckets_are_directories_and_a_plain_function_chooses_them(tmp_path: Pat
     builder = FileSink.for_row_format(str(tmp_path), LINES).with_bucket_assigner(lambda n: f"rest={n % 3}/")
     sink = builder.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build()
     committables = staged(sink, list(range(2000)))
-    committer_of(sink).commit(CommitPermit(1, 0), committables)
+    committer_of(sink).commit(commit_permit(1, 0), committables)
     found = {name.split("/")[0]: content.split() for name, content in visible(tmp_path).items()}
     assert found == {f"rest={r}": [str(n) for n in range(2000) if n % 3 == r] for r in range(3)}
-    committer_of(sink).commit(CommitPermit(1, 0, replay=True), committables)
+    committer_of(sink).commit(commit_permit(1, 0, replay=True), committables)
 
 
 @pytest.mark.parametrize("bucket", ["../x", "/etc", "a/../../b", 7])
@@ -178,7 +179,7 @@ def test_a_large_epoch_is_written_while_it_is_received(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) > 1_000_000
     committables = writer.prepare_commit()
     writer.close()
-    committer_of(sink).commit(CommitPermit(1, 0, final=True), committables)
+    committer_of(sink).commit(commit_permit(1, 0, final=True), committables)
     assert [len(content) for content in visible(tmp_path).values()] == [3_000_000]
 
 
@@ -202,7 +203,7 @@ def test_stale_output_is_discarded_and_live_output_is_not(tmp_path: Path) -> Non
     committer = committer_of(sink)
     committer.discard(frozenset({"b/2"}))
     assert len(hidden(tmp_path, ".staged")) == 2
-    committer.commit(CommitPermit(1, 0, final=True), live)
+    committer.commit(commit_permit(1, 0, final=True), live)
     assert list(visible(tmp_path).values()) == ["new\n"]
 
 
@@ -212,29 +213,29 @@ def test_output_that_is_gone_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / committables[0]["staged"]).unlink()
     for kind in (sink, sink_of(tmp_path, bulk=True)):
         with pytest.raises(StateError, match=committables[0]["staged"]):
-            committer_of(kind).commit(CommitPermit(1, 0), committables)
+            committer_of(kind).commit(commit_permit(1, 0), committables)
 
 
 def test_a_job_set_back_to_an_older_checkpoint_is_refused_instead_of_losing_output(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, policy=RollingPolicy.on_checkpoint_rolling_policy())
-    committer_of(sink).commit(CommitPermit(1, 0), staged(sink, ["x"], epoch=1))
+    committer_of(sink).commit(commit_permit(1, 0), staged(sink, ["x"], epoch=1))
     with pytest.raises(StateError, match="set back"):
-        committer_of(sink).commit(CommitPermit(1, 0), staged(sink, ["y"], epoch=1, attempt="later"))
+        committer_of(sink).commit(commit_permit(1, 0), staged(sink, ["y"], epoch=1, attempt="later"))
 
 
 def test_a_second_run_into_the_same_directory_keeps_the_output_of_the_first(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, policy=RollingPolicy.on_checkpoint_rolling_policy())
     for job in ("first", "second"):
-        committer_of(sink, job).commit(CommitPermit(1, 0, final=True), staged(sink, [job], job=job))
+        committer_of(sink, job).commit(commit_permit(1, 0, final=True), staged(sink, [job], job=job))
     assert sorted(visible(tmp_path).values()) == ["first\n", "second\n"]
 
 
 def test_what_an_abandoned_job_left_waiting_is_published_in_the_end(tmp_path: Path) -> None:
     sink = sink_of(tmp_path)
-    committer_of(sink, "old").commit(CommitPermit(1, 0), staged(sink, ["x"], job="old"))
-    committer_of(sink, "new").commit(CommitPermit(1, 9 * MINUTE, final=True), [])
+    committer_of(sink, "old").commit(commit_permit(1, 0), staged(sink, ["x"], job="old"))
+    committer_of(sink, "new").commit(commit_permit(1, 9 * MINUTE, final=True), [])
     assert visible(tmp_path) == {}
-    committer_of(sink, "new").commit(CommitPermit(1, 10 * MINUTE), [])
+    committer_of(sink, "new").commit(commit_permit(1, 10 * MINUTE), [])
     assert list(visible(tmp_path).values()) == ["x\n"]
 
 
@@ -244,12 +245,12 @@ def test_what_an_abandoned_job_left_waiting_is_published_in_the_end(tmp_path: Pa
 def test_csv_parts_begin_with_one_header(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, CsvEncoder(("id", "name"), with_header=True))
     committer = committer_of(sink)
-    committer.commit(CommitPermit(1, 1), staged(sink, [{"id": 1, "name": "a,b"}, (2, None)], epoch=1))
-    committer.commit(CommitPermit(2, 2, final=True), staged(sink, [Row(id=3, name="x\ny")], epoch=2))
+    committer.commit(commit_permit(1, 1), staged(sink, [{"id": 1, "name": "a,b"}, (2, None)], epoch=1))
+    committer.commit(commit_permit(2, 2, final=True), staged(sink, [Row(id=3, name="x\ny")], epoch=2))
     assert list(visible(tmp_path).values()) == ['id,name\n1,"a,b"\n2,\n3,"x\ny"\n']
     bulk_schema = CsvSchema.builder().add_number_column("id").add_array_column("tags").set_use_header().build()
     bulk = sink_of(tmp_path / "bulk", CsvBulkWriters.for_schema(bulk_schema), bulk=True)
-    committer_of(bulk).commit(CommitPermit(1, 1), staged(bulk, [Row(1, ["a", "b"])]))
+    committer_of(bulk).commit(commit_permit(1, 1), staged(bulk, [Row(1, ["a", "b"])]))
     assert list(visible(tmp_path / "bulk").values()) == ["id,tags\n1,a;b\n"]
     for wrong in ({"strange": 1}, "text", (1, 2, 3)):
         with pytest.raises(TypeMismatchError):
@@ -259,7 +260,7 @@ def test_csv_parts_begin_with_one_header(tmp_path: Path) -> None:
 def test_json_lines_are_written_and_read_again(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, JsonLinesEncoder())
     records = [{"n": n, "text": "ä\n"} for n in range(10)]
-    committer_of(sink).commit(CommitPermit(1, 1, final=True), staged(sink, [*records, Row(n=10, inner=Row(1, 2))]))
+    committer_of(sink).commit(commit_permit(1, 1, final=True), staged(sink, [*records, Row(n=10, inner=Row(1, 2))]))
     source = FileSource.for_record_stream_format(StreamFormat.json_lines_format(), str(tmp_path)).build()
     assert run_source(source, Random(0)).records == [*records, {"n": 10, "inner": [1, 2]}]
     with pytest.raises(TypeMismatchError, match="map it first"):
@@ -271,8 +272,8 @@ def test_parquet_files_appear_on_every_checkpoint(tmp_path: Path) -> None:
     committer = committer_of(sink)
     for epoch in (1, 2):
         committables = staged(sink, [{"id": epoch}, {"id": epoch, "late": "field"}], epoch=epoch)
-        committer.commit(CommitPermit(epoch, 0), committables)
-        committer.commit(CommitPermit(epoch, 0, replay=True), committables)
+        committer.commit(commit_permit(epoch, 0), committables)
+        committer.commit(commit_permit(epoch, 0, replay=True), committables)
     parts = sorted(tmp_path.glob("part-*.parquet"))
     assert [pq.read_table(part).to_pylist() for part in parts] == [
         [{"id": epoch, "late": None}, {"id": epoch, "late": "field"}] for epoch in (1, 2)
@@ -282,7 +283,7 @@ def test_parquet_files_appear_on_every_checkpoint(tmp_path: Path) -> None:
 
 def test_a_parquet_schema_is_kept_and_nothing_is_dropped_silently(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, BulkWriterFactory.parquet({"id": "int64", "name": "string"}), bulk=True)
-    committer_of(sink).commit(CommitPermit(1, 0), staged(sink, [{"id": 1}, Row(id=2, name="b"), (3, "c")]))
+    committer_of(sink).commit(commit_permit(1, 0), staged(sink, [{"id": 1}, Row(id=2, name="b"), (3, "c")]))
     (part,) = tmp_path.glob("part-*")
     assert pq.read_table(part).to_pylist() == [
         {"id": 1, "name": None}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"},
@@ -387,7 +388,7 @@ def test_a_crash_at_any_step_of_any_commit_loses_and_doubles_nothing(seed: int, 
                 error: BaseException = Crash() if dies else OSError("disk on fire")
                 try:
                     with crash_at(step, error, after):
-                        committer.commit(CommitPermit(epoch, epoch * 100, replay=replay, final=final), committables)
+                        committer.commit(commit_permit(epoch, epoch * 100, replay=replay, final=final), committables)
                     break
                 except (Crash, StorageError):
                     check_visible(base, epochs, complete=False)
@@ -396,7 +397,7 @@ def test_a_crash_at_any_step_of_any_commit_loses_and_doubles_nothing(seed: int, 
                         committer = committer_of(sink)
             check_visible(base, epochs, complete=final)
             if rng.random() < 0.3:
-                committer.commit(CommitPermit(epoch, epoch * 100, replay=True, final=final), committables)
+                committer.commit(commit_permit(epoch, epoch * 100, replay=True, final=final), committables)
                 committer.discard(frozenset())
                 assert hidden(base, ".staged") == []
                 check_visible(base, epochs, complete=final)
@@ -413,15 +414,15 @@ def test_every_single_step_of_a_roll_may_be_the_last(tmp_path: Path, bulk: bool,
         base = tmp_path / str(step)
         sink = sink_of(base, policy=None, bulk=bulk)
         for epoch in (1, 2, 3):
-            committer_of(sink).commit(CommitPermit(epoch, 0), staged(sink, [f"r{epoch}"], epoch=epoch))
+            committer_of(sink).commit(commit_permit(epoch, 0), staged(sink, [f"r{epoch}"], epoch=epoch))
         committables = staged(sink, ["r4"], epoch=4)
         try:
             with crash_at(step, Crash(), after) as done:
-                committer_of(sink).commit(CommitPermit(4, 0, final=True), committables)
+                committer_of(sink).commit(commit_permit(4, 0, final=True), committables)
         except Crash:
             assert all(content in ("r1\nr2\nr3\nr4\n", "r1\n", "r2\n", "r3\n", "r4\n")
                        for content in visible(base).values())  # fmt: skip
-            committer_of(sink).commit(CommitPermit(4, 0, replay=True, final=True), committables)
+            committer_of(sink).commit(commit_permit(4, 0, replay=True, final=True), committables)
             assert "".join(content for _, content in sorted(visible(base).items())) == "r1\nr2\nr3\nr4\n"
             assert hidden(base) == []
             step += 1

@@ -16,6 +16,7 @@ from flott.datastream.connectors.base import CommitPermit
 from flott.datastream.connectors.file_system import FileSink, RollingPolicy
 from flott.errors import LeadershipLostError, StateError, StorageError
 from flott.runtime.connectors.files.committer import FileCommitter
+from flott.testing.sinks import commit_permit
 from tests.simulation.baton import Baton, Runner
 from tests.unit.connectors.test_file_sink import MINUTE, committer_of, hidden, sink_of, staged, visible
 
@@ -82,19 +83,19 @@ def run(base: Path, before: int, between: int, *, patient: bool, bulk: bool = Fa
     sink = sink_of(base, policy=None if bulk else policy, bulk=bulk)
     deposed, what = committer_of(sink), {}
     for epoch in (1, 2, 3):
-        deposed.commit(CommitPermit(epoch, 0, leader=1), staged(sink, [f"r{epoch}"], epoch=epoch))
+        deposed.commit(commit_permit(epoch, 0, leader=1), staged(sink, [f"r{epoch}"], epoch=epoch))
     for epoch in (4, 5):
         what[epoch] = staged(sink, [f"r{epoch}"], epoch=epoch)
     interleaving = Interleaving(before, between)
 
     def go_on() -> None:
         with suppress(LeadershipLostError, StateError, StorageError):  # it finds out that it does not lead any more
-            deposed.commit(CommitPermit(4, 2 * MINUTE, leader=1), what[4])
+            deposed.commit(commit_permit(4, 2 * MINUTE, leader=1), what[4])
 
     def take_over() -> None:
         leader = committer_of(sink)
-        commit(leader, CommitPermit(4, 0 if patient else 2 * MINUTE, replay=True, leader=2), what[4])
-        commit(leader, CommitPermit(5, 3 * MINUTE, final=True, leader=2), what[5])
+        commit(leader, commit_permit(4, 0 if patient else 2 * MINUTE, replay=True, leader=2), what[4])
+        commit(leader, commit_permit(5, 3 * MINUTE, final=True, leader=2), what[5])
         leader.close()
 
     interleaving.baton.add("deposed", go_on)
@@ -145,7 +146,7 @@ def test_without_the_fence_a_deposed_leader_doubles_records(tmp_path: Path, monk
 def test_a_finished_job_leaves_no_fence_behind(tmp_path: Path) -> None:
     sink: FileSink = sink_of(tmp_path)
     committer = committer_of(sink)
-    committer.commit(CommitPermit(1, 0, leader=3, final=True), staged(sink, ["a"]))
+    committer.commit(commit_permit(1, 0, leader=3, final=True), staged(sink, ["a"]))
     assert any("fence" in name for name in hidden(tmp_path))
     committer.close()
     assert hidden(tmp_path) == []
@@ -155,6 +156,6 @@ def test_a_finished_job_leaves_no_fence_behind(tmp_path: Path) -> None:
 def test_a_leader_that_was_deposed_before_it_ever_committed_is_refused(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, policy=RollingPolicy.default_rolling_policy())
     what = staged(sink, ["a"])
-    committer_of(sink).commit(CommitPermit(1, 0, leader=5, replay=True), what)
+    committer_of(sink).commit(commit_permit(1, 0, leader=5, replay=True), what)
     with pytest.raises(LeadershipLostError, match=r"A JobManager with token 5 has taken over .*; this one's is 4"):
-        committer_of(sink).commit(CommitPermit(1, 0, leader=4), what)
+        committer_of(sink).commit(commit_permit(1, 0, leader=4), what)

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from flott._absent import no_java_object
 from flott.common.typeinfo import TypeInformation
@@ -265,24 +265,46 @@ class SinkWriter(ABC, Generic[T]):
 class CommitPermit:
     """Proof that a checkpoint is complete: a committer cannot be called without one.
 
-    Only the checkpoint workflow makes permits, after the checkpoint's metadata is durable. "Commit before durable" can
-    therefore not be written by accident.
+    The checkpoint store issues permits, and nothing else does: when it has published the metadata of a checkpoint, and
+    after a restart for a checkpoint that it has read as complete. A call of the class raises TypeError, so "commit
+    before durable" cannot be written. A test of a committer gets its permits from ``flott.testing.sinks``.
 
-    With high availability two committers may commit the same checkpoint, even at the same time: the leader's, and that
-    of one which was deposed while it did so. Idempotence covers that, if it is kept step by step. A committer that does
-    more than make committables visible refuses permits of a ``leader`` lower than the highest it has seen.
+    With high availability two committers may commit the same checkpoint, even at the same time: that of the leader, and
+    that of a process which lost its leadership while it committed. Idempotence covers that, if it is kept step by step.
+    A committer that does more than make committables visible refuses permits of a ``leader`` lower than the highest it
+    has seen.
     """
 
     __slots__ = ("checkpoint_id", "final", "leader", "now_ms", "replay")
 
-    def __init__(
-        self, checkpoint_id: int, now_ms: int, *, replay: bool = False, final: bool = False, leader: int = 0
-    ):
-        self.checkpoint_id = checkpoint_id
-        self.now_ms = now_ms
-        self.replay = replay  #: the checkpoint's committables may have been committed before
-        self.final = final  #: the job has finished with this checkpoint: nothing comes after it
-        self.leader = leader  #: the token of the JobManager that commits; a later one's is higher. 0: there is no other
+    checkpoint_id: int
+    now_ms: int
+    replay: bool  #: the checkpoint's committables may have been committed before
+    final: bool  #: the job has finished with this checkpoint: nothing comes after it
+    leader: int  #: the fencing token of the JobManager that commits; a later one's is higher. 0: there is no other
+
+    def __init__(self, *arguments: object, **named: object):
+        raise TypeError(
+            "A CommitPermit cannot be created: the checkpoint store issues one when a checkpoint is complete. In the"
+            " test of a committer, call flott.testing.sinks.commit_permit(...)."
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"A CommitPermit does not change, so {name} cannot be set.")
+
+    def __repr__(self) -> str:
+        return f"CommitPermit({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+def _issue_permit(
+    checkpoint_id: int, now_ms: int, *, replay: bool = False, final: bool = False, leader: int = 0
+) -> CommitPermit:
+    """Return a permit for a checkpoint. Only the checkpoint store may call this (``tests/architecture``)."""
+    permit = object.__new__(CommitPermit)
+    facts = {"checkpoint_id": checkpoint_id, "now_ms": now_ms, "replay": replay, "final": final, "leader": leader}
+    for name, value in facts.items():
+        object.__setattr__(permit, name, value)
+    return permit
 
 
 class Committer(ABC):
@@ -341,7 +363,8 @@ class Sink(ABC, Generic[T]):
     >>> writer = sink.create_writer(WriterContext(0, 1, 7, "first", "job", "operator", now_ms=0))
     >>> writer.write([{"id": 1}], None)
     >>> committables = writer.prepare_commit()
-    >>> sink.create_committer().commit(CommitPermit(7, now_ms=0), committables)
+    >>> from flott.testing.sinks import commit_permit
+    >>> sink.create_committer().commit(commit_permit(7, now_ms=0), committables)
     >>> os.listdir(sink.folder)
     ['0-7-first']
     """

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from flott.datastream.connectors.base import CommitPermit, _issue_permit
 from flott.errors import ConfigurationError, FlottError, JobLockedError, StateError, StorageError
 from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import (
@@ -36,6 +37,7 @@ class CheckpointStore:
     storage: Storage
     token: int = 0  #: of the leader this process works for; 0: there is no other
     _lock: Lock | None = None
+    _complete: set[int] = field(default_factory=set)  #: checkpoints that this store published or read
 
     def __post_init__(self) -> None:
         if self.token:
@@ -133,14 +135,34 @@ class CheckpointStore:
 
     # --- checkpoints -------------------------------------------------------------------------------------------------
 
-    def publish(self, manifest: Manifest) -> None:
-        """Complete a checkpoint: the atomic commit point of its epoch."""
+    def publish(self, manifest: Manifest, now_ms: int | None = None) -> CommitPermit:
+        """Complete a checkpoint: the atomic commit point of its epoch. Return the permit to commit its output.
+
+        ``now_ms``: the clock of the epoch, for committers that act by the time. None: when the checkpoint completed.
+        """
         self.storage.publish(paths.metadata(manifest.checkpoint_id), encode_manifest(manifest))
+        self._complete.add(manifest.checkpoint_id)
+        now_ms = manifest.completed_at_ms if now_ms is None else now_ms
+        return _issue_permit(manifest.checkpoint_id, now_ms, final=manifest.final, leader=self.token)
+
+    def permit_again(self, manifest: Manifest, now_ms: int) -> CommitPermit:
+        """Return a permit to commit once more what may have been committed before a failure.
+
+        Refuses a checkpoint that this store has neither published nor read as complete.
+        """
+        if manifest.checkpoint_id not in self._complete:
+            raise StateError(
+                f"Checkpoint {manifest.checkpoint_id} of job {manifest.job_id} is not complete in {self.storage.root},"
+                " so its output cannot be committed."
+            )
+        return _issue_permit(manifest.checkpoint_id, now_ms, replay=True, final=manifest.final, leader=self.token)
 
     def read(self, checkpoint_id: int) -> Manifest:
         """A completed checkpoint."""
         name = paths.metadata(checkpoint_id)
-        return decode_manifest(self.storage.read(name), self.storage.location(name))
+        manifest = decode_manifest(self.storage.read(name), self.storage.location(name))
+        self._complete.add(checkpoint_id)
+        return manifest
 
     def checkpoint_ids(self) -> list[int]:
         """The numbers of all completed checkpoints, ascending."""
@@ -156,6 +178,7 @@ class CheckpointStore:
     def discard(self, discard: Discard) -> None:
         """Delete what retention lets go."""
         for checkpoint_id in discard.checkpoints:
+            self._complete.discard(checkpoint_id)
             self.storage.delete(paths.metadata(checkpoint_id))
             self.storage.delete_folder(paths.checkpoint(checkpoint_id))
             self.storage.delete(paths.epoch_input(checkpoint_id))

@@ -62,10 +62,10 @@ class SinkCommits:
         for operator in self._sinks.values():
             _sink_of(operator).validate()
 
-    def commit(self, manifest: Manifest, now_ms: int, replay: bool = False) -> None:
-        """Make a completed checkpoint's output visible. Tries until it succeeds: later epochs wait."""
-        leader = self._fence.token if self._fence is not None else 0
-        permit = CommitPermit(manifest.checkpoint_id, now_ms, replay=replay, final=manifest.final, leader=leader)
+    def commit(self, permit: CommitPermit, manifest: Manifest) -> None:
+        """Make the output of a completed checkpoint visible. Tries until it succeeds: later epochs wait."""
+        if type(permit) is not CommitPermit or permit.checkpoint_id != manifest.checkpoint_id:
+            raise TypeError(f"To commit checkpoint {manifest.checkpoint_id} takes its own permit, found {permit!r}.")
         for ident, committer in self._committers.items():
             self._commit_one(ident, committer, permit, manifest.committables.get(ident, []))
 

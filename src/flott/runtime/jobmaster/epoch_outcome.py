@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
+from flott.common._ids import EpochId
 from flott.datastream.connectors.base import Pending
 from flott.errors import FlottError, StateMigrationError, StorageError, UserCodeError, WorkerLostError
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SinkSpec
 from flott.runtime.checkpoint.manifest import EpochInput, Manifest
+from flott.runtime.clock import Clock
 from flott.runtime.epoch.failure import Blame, FailureCard
 from flott.runtime.epoch.report import EpochResult, OperatorReport, SubtaskReport
 from flott.runtime.epoch.topology import Topology
@@ -23,6 +26,30 @@ from flott.runtime.jobmaster.listener import (
 
 #: Of several failures, which one is told.
 _GRAVITY = (Blame.STATE, Blame.USER_CODE, Blame.STORAGE, Blame.ENGINE)
+
+
+class StepTimes:
+    """Times the steps of one epoch and calls the hook after each."""
+
+    def __init__(self, clock: Clock, epoch: EpochId, on_step: Callable[[str, int], None]):
+        self._clock = clock
+        self._epoch = epoch
+        self._on_step = on_step
+        self.started_ms = self.handed_over_ms = clock.now_ms()
+        self._reached = {"started": clock.monotonic()}
+
+    def reached(self, step: str) -> None:
+        """Note the end of a step."""
+        self._on_step(step, self._epoch)
+        self._reached[step] = self._clock.monotonic()
+        if step == "planned":
+            self.handed_over_ms = self._clock.now_ms()
+
+    @property
+    def phase_seconds(self) -> list[float]:
+        """Return how long it took to plan, run, complete and commit the epoch."""
+        times = [self._reached[step] for step in ("started", "planned", "ran", "completed", "committed")]
+        return [later - earlier for earlier, later in pairwise(times)]
 
 
 def raise_failures(result: EpochResult, graph: JobGraph, topology: Topology) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -17,6 +18,8 @@ from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.epoch.runner import TaskProgress
 from flott.runtime.jobmaster.rescaling import ParallelismChange
 from flott.runtime.logs.line import TaskLog
+
+log = logging.getLogger("flott.job")
 
 
 @dataclass(frozen=True)
@@ -207,3 +210,50 @@ class JobListener:
 
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
         """The job failed and will be tried again."""
+
+
+class Listeners(JobListener):
+    """Forwards every call to all listeners of a job. An error of one is logged; the others and the job go on."""
+
+    def __init__(self, listeners: Iterable[JobListener]):
+        self._listeners = tuple(listeners)
+
+    def _each(self, tell: Callable[[JobListener], None]) -> None:
+        for listener in self._listeners:
+            try:
+                tell(listener)
+            except Exception:
+                log.exception("A listener of the job failed: %s.", type(listener).__name__)
+
+    def on_graph(self, graph: JobGraph) -> None:
+        self._each(lambda listener: listener.on_graph(graph))
+
+    def on_status(self, status: JobStatus, reason: str = "") -> None:
+        self._each(lambda listener: listener.on_status(status, reason))
+
+    def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
+        self._each(lambda listener: listener.on_start(epoch, progress))
+
+    def on_logs(self, logs: Sequence[TaskLog]) -> None:
+        self._each(lambda listener: listener.on_logs(logs))
+
+    def on_epoch(self, statistics: EpochStatistics) -> None:
+        self._each(lambda listener: listener.on_epoch(statistics))
+
+    def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
+        self._each(lambda listener: listener.on_rescale(epoch, changes))
+
+    def on_epoch_failed(self, epoch: int, failure: JobFailure, tolerated: bool) -> None:
+        self._each(lambda listener: listener.on_epoch_failed(epoch, failure, tolerated))
+
+    def on_failure(self, failure: JobFailure) -> None:
+        self._each(lambda listener: listener.on_failure(failure))
+
+    def on_savepoint(self, news: SavepointNews) -> None:
+        self._each(lambda listener: listener.on_savepoint(news))
+
+    def on_restored(self, restored: RestoredFrom) -> None:
+        self._each(lambda listener: listener.on_restored(restored))
+
+    def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
+        self._each(lambda listener: listener.on_restart(card, delay_ms, failures))

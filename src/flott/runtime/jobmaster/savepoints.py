@@ -18,7 +18,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from itertools import takewhile
 from uuid import uuid4
 
@@ -34,6 +33,7 @@ from flott.runtime.checkpoint.savepoint import canonical, canonical_work, native
 from flott.runtime.checkpoint.savepoint_files import remove_half_written
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.runner import StateCompactor
+from flott.runtime.jobmaster.lifecycle import Demand
 from flott.runtime.jobmaster.listener import SavepointNews, SavepointStage
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.side_work import SideWork
@@ -42,15 +42,6 @@ from flott.runtime.storage import Storage
 from flott.runtime.storage.locations import join, resolved
 
 log = logging.getLogger("flott.job")
-
-
-class Demand(Enum):
-    """What a request needs the job to do next."""
-
-    EPOCH = "complete an epoch, input or not: there is no checkpoint yet"
-    DRAIN = "run the last epoch, in which all sources end"
-    STOP = "finish"
-    CANCEL = "be cancelled"
 
 
 @dataclass(frozen=True)

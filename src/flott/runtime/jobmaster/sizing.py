@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from flott.common import _options as options
 from flott.common.configuration import Configuration
+from flott.runtime.jobmaster.listener import EpochStatistics
 
 #: An epoch is never more than this many times larger than the one before: a wrong guess costs little.
 MAX_GROWTH = 4.0
@@ -62,3 +63,29 @@ def next_budget(
     # An epoch that was quick because its source gave less than was asked for proves nothing against the budget.
     least = budget if wanted >= 1 else 1
     return min(limits.max_records, max(least, int(records * scale)))
+
+
+class EpochBudget:
+    """How many records the next epoch of a job may read."""
+
+    def __init__(self, limits: EpochLimits):
+        self._limits = limits
+        self.records = limits.first_budget
+
+    @staticmethod
+    def of(configuration: Configuration) -> EpochBudget:
+        """Return the budget of a job that has not run yet."""
+        return EpochBudget(EpochLimits.of(configuration))
+
+    def epoch_completed(self, statistics: EpochStatistics, work_ms: float, backlog: bool) -> None:
+        """Follow what an epoch achieved. ``backlog``: more could have been read than was asked for."""
+        records, total_ms = statistics.records_in, statistics.total_ms
+        self.records = next_budget(self._limits, self.records, records, total_ms, work_ms, backlog)
+
+    def halve(self) -> None:
+        """Read less: the last attempt took too long."""
+        self.records = max(1, self.records // 2)
+
+    def rescale(self, before: int, after: int) -> None:
+        """Follow a change of parallelism. Fewer subtasks take longer; how much more of them can do is found out."""
+        self.records = max(1, self.records * min(before, after) // before)

@@ -31,7 +31,7 @@ from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import run_epoch
 from flott.runtime.jobmaster.job_input import JobInput
 from flott.runtime.jobmaster.restored_state import restorable
-from flott.runtime.jobmaster.wakeups import clock_driven, next_wakeup
+from flott.runtime.jobmaster.triggers import clock_driven, next_wakeup
 from flott.runtime.operators.operator import Operator
 from flott.runtime.replay.observation import ObservedTasks, Observer, SeenTraffic, Watch
 from flott.runtime.replay.overlay import OverlayStorage

@@ -18,7 +18,7 @@ from flott.runtime.jobmanager import dispatcher as module
 from flott.runtime.jobmanager.job_store import has_ended
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import FailureView
-from flott.runtime.jobmaster.states import MOVES
+from flott.runtime.jobmaster.lifecycle import STATUS_MOVES
 from flott.runtime.orders import CancelJob, SuspendJob, TakeCheckpoint
 from flott.runtime.storage import PosixStorage
 from flott.runtime.storage.posix_fence import PosixFence
@@ -55,7 +55,7 @@ def test_through_deaths_it_is_one_job_that_moves_as_the_table_says(stage: Stage)
     assert second.end(JobStatus.FINISHED)
     seen.append(stage.view.status)
     distinct = [status for number, status in enumerate(seen) if number == 0 or status is not seen[number - 1]]
-    assert all(after in MOVES[before] for before, after in itertools.pairwise(distinct)), distinct
+    assert all(after in STATUS_MOVES[before] for before, after in itertools.pairwise(distinct)), distinct
     assert JobStatus.RESTARTING in distinct
     assert stage.view.start_ms == started
     assert stage.view.timestamps[JobStatus.INITIALIZING] >= started

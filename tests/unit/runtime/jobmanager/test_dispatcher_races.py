@@ -21,7 +21,7 @@ from flott.runtime.jobmanager import dispatcher as module
 from flott.runtime.jobmanager.dispatcher import Dispatcher
 from flott.runtime.jobmanager.processes.channel import Assignment
 from flott.runtime.jobmanager.submission import JobSubmission
-from flott.runtime.jobmaster.states import MOVES
+from flott.runtime.jobmaster.lifecycle import STATUS_MOVES
 from flott.runtime.orders import CancelJob, Order
 from tests.unit.runtime.jobmanager.jobs import wait_for
 from tests.unit.runtime.jobmanager.puppets import JOB, RESULT, Puppet, Stage
@@ -211,10 +211,10 @@ def test_however_orders_and_deaths_coincide_a_cancelled_job_ends_and_has_one_pro
 
 
 REACHABLE: dict[JobStatus, set[JobStatus]] = {}
-for _status in MOVES:
+for _status in STATUS_MOVES:
     _found, _new = {_status}, {_status}
     while _new:
-        _new = {to for at in _new for to in MOVES[at]} - _found
+        _new = {to for at in _new for to in STATUS_MOVES[at]} - _found
         _found |= _new
     REACHABLE[_status] = _found
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from flott.common.job_status import JobStatus
 from flott.runtime.jobmanager.views.job_past import JobPast, without_process
 from flott.runtime.jobmanager.views.job_view import FailureView, JobView
-from flott.runtime.jobmaster.states import MOVES
+from flott.runtime.jobmaster.lifecycle import STATUS_MOVES
 
 S = JobStatus
 
@@ -55,11 +55,11 @@ def test_any_number_of_deaths_is_seen_as_legal_moves_of_one_job(deaths, life, en
 def _reachable(status: JobStatus) -> set[JobStatus]:
     """By any moves: views are sent a few times a second, so what lasts shorter is not seen."""
     found: set[JobStatus] = set()
-    wanted = [*MOVES[status]]
+    wanted = [*STATUS_MOVES[status]]
     while wanted:
         if (move := wanted.pop()) not in found:
             found.add(move)
-            wanted += MOVES[move]
+            wanted += STATUS_MOVES[move]
     return found
 
 

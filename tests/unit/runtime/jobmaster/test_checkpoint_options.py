@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter, deque
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -12,6 +13,8 @@ from uuid import uuid4
 import pytest
 
 from flott.common import Configuration, Time, WatermarkStrategy
+from flott.common._ids import EpochId
+from flott.common.completable_future import CompletableFuture
 from flott.common.job_status import JobStatus
 from flott.datastream import AsyncDataStream, CheckpointConfig
 from flott.datastream.functions import AsyncFunction, MapFunction
@@ -24,7 +27,8 @@ from flott.errors import (
     UserCodeError,
 )
 from flott.runtime.checkpoint.retention import outlive
-from flott.runtime.jobmaster.checkpoint_policy import CheckpointPolicy
+from flott.runtime.jobmaster.job_master import JobMaster
+from flott.runtime.jobmaster.triggers import CheckpointPolicy
 from flott.runtime.orders import TakeCheckpoint
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Faults, Incarnation, UnreliableStorage, in_process, live
@@ -273,17 +277,24 @@ def test_pyflinks_setters_reach_the_options(caplog: pytest.LogCaptureFixture) ->
 # --- checkpoints on demand -------------------------------------------------------------------------------------------
 
 
-class Crowded(deque[Any]):
-    """Somebody else takes what is in it between a look and a grip."""
+def test_a_request_that_comes_while_the_job_ends_is_answered_in_any_case(tmp_path: Path) -> None:
+    answers: list[CompletableFuture[EpochId]] = []
+    ended = threading.Event()
+    masters: list[JobMaster] = []
 
-    def popleft(self) -> Any:
-        self.clear()
-        return super().popleft()
+    def ask() -> None:
+        while not ended.is_set():
+            answers.append(masters[0].submit(TakeCheckpoint()))
 
+    def started(master: JobMaster) -> None:
+        masters.append(master)
+        threading.Thread(target=ask, daemon=True).start()
 
-def test_two_who_find_that_a_job_has_ended_do_not_get_into_each_others_way(tmp_path: Path) -> None:
-    life, _ = slow_job(tmp_path, 1)
-    assert life.master is not None
-    assert isinstance(life.master.submit(TakeCheckpoint()).exception(), EpochFailure)
-    life.master._wanted_checkpoints = Crowded()
-    assert not life.master.submit(TakeCheckpoint()).done(), "the other one answers"
+    env = in_process(1)
+    env.from_collection([1, 2, 3]).print()
+    live(env, tmp_path, on_start=started)
+    answers.append(masters[0].submit(TakeCheckpoint()))
+    ended.set()
+    assert isinstance(answers[-1].exception(), EpochFailure)
+    for answer in answers:
+        assert answer.done()

@@ -1,15 +1,12 @@
-"""The pure decisions of a job's life: states, restarts, the size of epochs."""
+"""The pure decisions between two epochs: restarts, the size of epochs."""
 
 from __future__ import annotations
-
-from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flott.common import Configuration
-from flott.common.job_status import JobStatus as S
 from flott.runtime.jobmaster.restart import (
     Decision,
     ExponentialDelay,
@@ -22,53 +19,6 @@ from flott.runtime.jobmaster.restart import (
     strategy_of,
 )
 from flott.runtime.jobmaster.sizing import EpochLimits, next_budget
-from flott.runtime.jobmaster.states import MOVES, IllegalMove, JobStatusHistory
-
-# --- states ----------------------------------------------------------------------------------------------------------
-
-#: A legal way to every status.
-WAYS = {
-    S.INITIALIZING: [],
-    S.CREATED: [S.CREATED],
-    S.RUNNING: [S.CREATED, S.RUNNING],
-    S.RESTARTING: [S.CREATED, S.RUNNING, S.RESTARTING],
-    S.FAILING: [S.FAILING],
-    S.CANCELLING: [S.CANCELLING],
-    S.SUSPENDED: [S.SUSPENDED],
-    S.FINISHED: [S.CREATED, S.RUNNING, S.FINISHED],
-    S.FAILED: [S.FAILING, S.FAILED],
-    S.CANCELED: [S.CANCELLING, S.CANCELED],
-}
-
-
-@pytest.mark.parametrize(("start", "end"), list(product(WAYS, WAYS)))
-def test_every_legal_move_is_made_and_every_other_is_refused_with_the_history(start: S, end: S) -> None:
-    history = JobStatusHistory(lambda: 7)
-    for status in WAYS[start]:
-        history.move(status)
-    if end in MOVES[start]:
-        history.move(end)
-        assert history.status is end
-    else:
-        with pytest.raises(IllegalMove, match=f"from {start.name} to {end.name}.*{start.name}"):
-            history.move(end)
-        assert history.status is start
-
-
-def test_a_job_that_has_ended_moves_nowhere() -> None:
-    assert all(not MOVES[status] for status in MOVES if status.is_terminal_state() or status is S.SUSPENDED)
-
-
-def test_a_job_that_restarts_for_months_does_not_remember_every_time() -> None:
-    history = JobStatusHistory(lambda: 0)
-    history.move(S.CREATED)
-    history.move(S.RUNNING)
-    for _ in range(10_000):
-        history.move(S.RESTARTING)
-        history.move(S.RUNNING)
-    assert len(history.moves) <= 200
-    assert history.moves[0][0] is S.INITIALIZING
-
 
 # --- restarts --------------------------------------------------------------------------------------------------------
 

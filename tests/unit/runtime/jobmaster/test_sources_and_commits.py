@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -10,16 +12,19 @@ import pytest
 
 from flott.common import Duration, WatermarkStrategy
 from flott.datastream.connectors.base import CommitPermit, Committer, Slice, SlicePlan, SplitEnumerator
-from flott.errors import EpochFailure, ProgramError
+from flott.errors import EpochFailure, ProgramError, StateError
 from flott.graph.chain import chain
 from flott.runtime.checkpoint.manifest import Manifest
+from flott.runtime.checkpoint.retention import Discard
+from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.jobmaster.commits import RETRY_DELAYS_MS, SinkCommits
 from flott.runtime.jobmaster.sources import SourceCoordinator
 from flott.runtime.operators.source import SplitReport
 from flott.runtime.operators.watermarks import TimeProgress
+from flott.runtime.storage.posix import PosixStorage
 from flott.testing.harness import in_process
-from flott.testing.sinks import Ledger, LedgerSink
+from flott.testing.sinks import Ledger, LedgerSink, commit_permit
 from flott.testing.sources import ScriptedSource
 
 TIMED = WatermarkStrategy.for_monotonous_timestamps().with_idleness(Duration.of_millis(100))
@@ -198,7 +203,7 @@ def manifest(committables: dict[Any, list[Any]]) -> Manifest:
 def test_a_commit_is_tried_until_it_works_ever_less_often() -> None:
     committer = Flaky(8)
     commits, sink, waits = commits_of(committer)
-    commits.commit(manifest({sink: ["x"]}), now_ms=0)
+    commits.commit(commit_permit(7, 0), manifest({sink: ["x"]}))
     assert committer.calls == [("open", "job"), *[(7, False, ["x"])] * 9]
     assert waits == [*RETRY_DELAYS_MS, *[RETRY_DELAYS_MS[-1]] * 3]
 
@@ -206,15 +211,49 @@ def test_a_commit_is_tried_until_it_works_ever_less_often() -> None:
 def test_a_checkpoint_without_output_is_committed_too_because_time_has_passed() -> None:
     committer = Flaky(0)
     commits, _, _ = commits_of(committer)
-    commits.commit(manifest({}), now_ms=0, replay=True)
+    commits.commit(commit_permit(7, 0, replay=True), manifest({}))
     assert committer.calls[1:] == [(7, True, [])]
 
 
 def test_a_cancelled_job_stops_trying() -> None:
     commits, sink, waits = commits_of(Flaky(10**6), cancelled_after=3)
     with pytest.raises(EpochFailure, match="Cancelled"):
-        commits.commit(manifest({sink: ["x"]}), now_ms=0)
+        commits.commit(commit_permit(7, 0), manifest({sink: ["x"]}))
     assert len(waits) == 3
+
+
+def test_nothing_is_committed_without_the_permit_of_that_checkpoint() -> None:
+    committer = Flaky(0)
+    commits, sink, _ = commits_of(committer)
+    with pytest.raises(TypeError, match="the checkpoint store issues one"):
+        CommitPermit(7, 0)
+    forged: Any = SimpleNamespace(checkpoint_id=7, now_ms=0, replay=False, final=False, leader=0)
+    for wrong in (commit_permit(6, 0), forged, None):
+        with pytest.raises(TypeError, match="checkpoint 7 takes its own permit"):
+            commits.commit(wrong, manifest({sink: ["x"]}))
+    assert committer.calls == [("open", "job")]
+
+
+def test_a_permit_does_not_change() -> None:
+    permit = commit_permit(7, 0)
+    with pytest.raises(AttributeError, match="checkpoint_id cannot be set"):
+        permit.checkpoint_id = 8  # type: ignore[misc]
+    assert "checkpoint_id=7" in repr(permit)
+
+
+def test_the_store_issues_permits_for_complete_checkpoints_only(tmp_path: Path) -> None:
+    store = CheckpointStore(PosixStorage(str(tmp_path), sync=False))
+    done = manifest({})
+    with pytest.raises(StateError, match="Checkpoint 7 of job job is not complete"):
+        store.permit_again(done, 5)
+    permit = store.publish(done, 3)
+    assert (permit.checkpoint_id, permit.now_ms, permit.replay, permit.leader) == (7, 3, False, 0)
+    assert store.permit_again(done, 5).replay
+    after_a_crash = CheckpointStore(PosixStorage(str(tmp_path), sync=False))
+    assert after_a_crash.permit_again(after_a_crash.read(7), 5).replay
+    after_a_crash.discard(Discard(checkpoints=(7,)))
+    with pytest.raises(StateError, match="is not complete"):
+        after_a_crash.permit_again(done, 5)
 
 
 def test_nothing_is_delivered_of_an_epoch_without_results() -> None:
