@@ -1,7 +1,7 @@
 """Two operators -> the edge between them: how records get across, given both parallelisms. Pure.
 
-Where the program asks for nothing, records stay in their subtask if both sides have as many, and are dealt out in turn
-if not. What it asks for must be possible.
+If the program does not ask for a partitioning, records stay in their subtask when both sides have the same parallelism,
+and are distributed round robin when they do not. A partitioning that the program asks for must be possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flott.graph.stream_graph import NodeId, StreamEdge, StreamGraph, StreamNode
 def connect(
     source: StreamNode, target: StreamNode, index: int, asked: Partitioning | None, side_tag: str | None
 ) -> StreamEdge:
-    """The edge to an input of the target; ``asked``: the partitioning the program wants, if it wants any."""
+    """Return the edge to an input of the target; ``asked``: the partitioning the program asks for, if any."""
     partitioning = asked
     if partitioning is None:
         partitioning = Forward() if source.parallelism == target.parallelism else Rebalance()
@@ -36,7 +36,7 @@ def connect(
 
 
 def with_parallelism(graph: StreamGraph, wanted: Mapping[NodeId, int]) -> StreamGraph:
-    """The same program with another parallelism of some operators; edges that nobody asked for are chosen anew."""
+    """Return the same program with another parallelism of some operators. Edges not asked for are chosen again."""
     nodes = {node.id: replace(node, parallelism=wanted.get(node.id, node.parallelism)) for node in graph.nodes}
     edges = tuple(
         connect(
@@ -56,6 +56,6 @@ def _is_keyed(target: StreamNode, index: int) -> bool:
 
 
 def _in_place(target: StreamNode, index: int) -> bool:
-    """Whether an input is keyed without being moved."""
+    """Return whether an input is keyed without being moved."""
     key = target.keys[index] if target.keys else None
     return key is not None and key.in_place

@@ -30,7 +30,7 @@ class ChainedOperator:
 
     @property
     def label(self) -> str:
-        """Name and uid, as errors and failure cards show it."""
+        """Return name and uid as errors and failure cards show them."""
         return f"{self.node.name!r} (uid {self.node.uid!r})" if self.node.uid else f"{self.node.name!r}"
 
 
@@ -43,27 +43,27 @@ class JobVertex:
 
     @property
     def head(self) -> ChainedOperator:
-        """The operator that takes the vertex's input."""
+        """Return the operator that takes the vertex's input."""
         return self.operators[0]
 
     @property
     def parallelism(self) -> int:
-        """Number of subtasks; equal for all operators of a chain."""
+        """Return the number of subtasks, which is equal for all operators of a chain."""
         return self.head.node.parallelism
 
     @property
     def max_parallelism(self) -> int:
-        """Number of key groups."""
+        """Return the number of key groups."""
         return self.head.node.max_parallelism
 
     @property
     def is_source(self) -> bool:
-        """Whether the chain starts with a source."""
+        """Return whether the chain starts with a source."""
         return isinstance(self.head.node.spec, SourceSpec)
 
     @property
     def name(self) -> str:
-        """Flink's chain name: ``Source: numbers -> (Map, Filter -> Sink: Print)``."""
+        """Return Flink's name of the chain: ``Source: numbers -> (Map, Filter -> Sink: Print)``."""
         return _chain_name(self, 0)
 
 
@@ -94,25 +94,25 @@ class JobGraph:
         return {vertex.id: vertex for vertex in self.vertices}
 
     def vertex(self, ident: VertexId) -> JobVertex:
-        """The vertex with this id."""
+        """Return the vertex with this id."""
         return self._by_id[ident]
 
     def edges_into(self, ident: VertexId) -> tuple[JobEdge, ...]:
-        """Incoming edges in the order a subtask reads them."""
+        """Return incoming edges in the order a subtask reads them."""
         return tuple(edge for edge in self.edges if edge.target == ident)
 
     def edges_out_of(self, ident: VertexId) -> tuple[JobEdge, ...]:
-        """Outgoing edges."""
+        """Return outgoing edges."""
         return tuple(edge for edge in self.edges if edge.source == ident)
 
     @cached_property
     def operators(self) -> dict[OperatorId, ChainedOperator]:
-        """All operators by id."""
+        """Return all operators by id."""
         return {op.id: op for vertex in self.vertices for op in vertex.operators}
 
     @cached_property
     def sources(self) -> tuple[JobVertex, ...]:
-        """Vertices that read a source."""
+        """Return the vertices that read a source."""
         return tuple(vertex for vertex in self.vertices if vertex.is_source)
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ OperatorId = NewType("OperatorId", str)  #: 32 lower-case hex digits
 
 
 def operator_ids(graph: StreamGraph) -> dict[NodeId, OperatorId]:
-    """The identity of every node of the graph."""
+    """Return the identity of every node of the graph."""
     ids: dict[NodeId, OperatorId] = {}
     seen: dict[OperatorId, int] = {}
     for node in graph.nodes:
@@ -36,12 +36,12 @@ def operator_ids(graph: StreamGraph) -> dict[NodeId, OperatorId]:
 
 
 def id_of_uid(uid: str) -> OperatorId:
-    """The identity that a uid stands for."""
+    """Return the identity that a uid stands for."""
     return _digest(f"uid:{uid}")
 
 
 def id_of_uid_hash(uid_hash: str, name: str) -> OperatorId:
-    """The identity that was given itself, as Flink's logs and checkpoints show it; ``name`` is the operator's."""
+    """Return the identity that the program sets directly, in the form of Flink's logs and checkpoints."""
     if not re.fullmatch("[0-9a-fA-F]{32}", str(uid_hash)):
         raise ProgramError(f"set_uid_hash() of {name!r} takes 32 hexadecimal digits, found {uid_hash!r}.")
     return OperatorId(uid_hash.lower())
@@ -54,7 +54,7 @@ def _explicit_id(node: StreamNode) -> OperatorId | None:
 
 
 def _refuse_shared_ids(graph: StreamGraph, ids: dict[NodeId, OperatorId]) -> None:
-    """Only a uid hash can make two ids equal; their operators would read and write the same state."""
+    """Refuse two equal ids, which only a uid hash can cause: their operators would share their state."""
     owners: dict[OperatorId, StreamNode] = {}
     for node in graph.nodes:
         other = owners.setdefault(ids[node.id], node)

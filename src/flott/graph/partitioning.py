@@ -1,4 +1,4 @@
-"""How the records of an edge find their subtask: the choices, as values. (The work is done in ``runtime.epoch``.)"""
+"""How the records of an edge find their subtask: the choices as values. ``runtime.epoch`` carries them out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Partitioning:
     """Common root. ``label`` is what plans print; ``pointwise`` edges connect equal subtasks only."""
 
     label = "?"
-    #: A pointwise edge can stay inside a task: subtask i feeds subtask i and nobody else.
+    #: A pointwise edge can stay inside a task: subtask i feeds subtask i and no other.
     pointwise = False
 
 
@@ -22,7 +22,7 @@ class Partitioning:
 class Forward(Partitioning):
     """Subtask i to subtask i; both sides have the same parallelism."""
 
-    asked_by: str = "forward()"  #: the call that wants it, for errors
+    asked_by: str = "forward()"  #: the call that asks for it, for errors
     label = "FORWARD"
     pointwise = True
 

@@ -8,7 +8,7 @@ from flott.graph.stream_graph import StreamGraph, StreamNode
 
 
 def plan_json(graph: StreamGraph) -> str:
-    """Flink's streaming plan: a list of nodes, each with its predecessors and how they ship records."""
+    """Return Flink's streaming plan: a list of nodes, each with its predecessors and how they ship records."""
     return json.dumps({"nodes": [_node(graph, node) for node in graph.nodes]}, indent=2)
 
 

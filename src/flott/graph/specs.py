@@ -76,7 +76,7 @@ class FilterSpec(OperatorSpec):
 
 @dataclass(frozen=True)
 class ReduceSpec(OperatorSpec):
-    """Keyed: folds each record into the key's accumulated value and emits it."""
+    """Keyed: merges each record into the key's accumulated value and emits it."""
 
     function: Any
     record_type: TypeInformation | None = None  #: what the program declares its records, and so the value, to be
@@ -162,7 +162,7 @@ class WindowSpec(OperatorSpec):
 
     @property
     def folded_type(self) -> TypeInformation | None:
-        """What the program declares folded values to be; of accumulators it is only said, not enforced."""
+        """Return the declared type of accumulated values. For accumulators it is a declaration only, not enforced."""
         return self.fold.accumulator_type if isinstance(self.fold, AggregateFold) else self.record_type
 
 

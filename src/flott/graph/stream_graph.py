@@ -25,7 +25,7 @@ class StreamNode:
     spec: OperatorSpec
     parallelism: int
     max_parallelism: int
-    fixed_parallelism: bool = False  #: said for this operator, or by its source: it does not follow the job's
+    fixed_parallelism: bool = False  #: set for this operator or by its source: it does not follow the job
     keys: tuple[KeySpec | None, ...] = ()
     output_type: TypeInformation | None = None
     side_types: tuple[tuple[str, TypeInformation], ...] = ()  #: of the side outputs, by tag, where one is declared
@@ -38,12 +38,12 @@ class StreamNode:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether the operator has a current key, and with it keyed state and timers."""
+        """Return whether the operator has a current key, and with it keyed state and timers."""
         return any(key is not None for key in self.keys)
 
     @property
     def kind(self) -> str:
-        """Flink's coarse word for it in plans."""
+        """Return Flink's coarse name for it in plans."""
         if isinstance(self.spec, SourceSpec):
             return "Data Source"
         return "Data Sink" if isinstance(self.spec, SinkSpec) else "Operator"
@@ -80,7 +80,7 @@ class StreamGraph:
         return {node.id: node for node in self.nodes}
 
     def node(self, ident: NodeId) -> StreamNode:
-        """The node with this id."""
+        """Return the node with this id."""
         return self._by_id[ident]
 
     @cached_property
@@ -91,11 +91,11 @@ class StreamGraph:
         return {target: tuple(sorted(edges, key=lambda e: e.input_index)) for target, edges in into.items()}
 
     def edges_into(self, ident: NodeId) -> tuple[StreamEdge, ...]:
-        """Incoming edges, by input and then in program order."""
+        """Return incoming edges, by input and then in program order."""
         return self._into.get(ident, ())
 
     def edges_out_of(self, ident: NodeId) -> tuple[StreamEdge, ...]:
-        """Outgoing edges in program order."""
+        """Return outgoing edges in program order."""
         return tuple(e for e in self.edges if e.source == ident)
 
     def __str__(self) -> str:

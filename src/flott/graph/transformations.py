@@ -85,7 +85,7 @@ class Transformation:
 
     @property
     def is_sink(self) -> bool:
-        """Whether a stream ends here."""
+        """Return whether a stream ends here."""
         return isinstance(self.step, Operation) and isinstance(self.step.spec, SinkSpec)
 
 
@@ -109,7 +109,7 @@ class Program:
         self._steps[ident] = replace(self._steps[ident], **changes)
 
     def discard(self, ident: TransformationId) -> None:
-        """Take back a transformation that nothing else reads, if it is there."""
+        """Remove a transformation that nothing else reads, if it is there."""
         self._steps.pop(ident, None)
 
     def remove_sinks(self) -> None:
@@ -118,7 +118,7 @@ class Program:
             self.discard(ident)
 
     def leading_to(self, ident: TransformationId) -> Program:
-        """A program of its own with nothing but a transformation and what it is made from."""
+        """Return a program that contains only a transformation and what it is made from."""
         wanted, pending = set(), [ident]
         while pending:
             current = pending.pop()
@@ -138,7 +138,7 @@ class Program:
 
 
 def _user_line() -> str:
-    """``file:line`` of the nearest caller outside Flott: what a user recognises in an error."""
+    """Return ``file:line`` of the nearest caller outside Flott, which a user recognises in an error."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

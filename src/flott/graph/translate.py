@@ -78,7 +78,7 @@ def translate(program: Program, defaults: Defaults) -> StreamGraph:
 
 
 def _reachable_from_sinks(program: Program) -> set[TransformationId]:
-    """Ids that lead to a sink. A step whose output nobody consumes is left out."""
+    """Return the ids that lead to a sink. A step whose output is not consumed is left out."""
     pending = [t.id for t in program if t.is_sink]
     if not pending:
         raise ProgramError(
@@ -95,7 +95,7 @@ def _reachable_from_sinks(program: Program) -> set[TransformationId]:
 
 
 def _producers(steps: Iterable[Transformation]) -> _Producers:
-    """Look through the virtual steps, inputs first. Of two partitionings the one nearer to the consumer counts."""
+    """Resolve the virtual steps, inputs first. Of two partitionings the one nearer to the consumer counts."""
     behind: dict[TransformationId, tuple[_Upstream, ...]] = {}
     for t in steps:
         inputs = tuple(up for source in t.inputs for up in behind[source])
@@ -112,7 +112,7 @@ def _producers(steps: Iterable[Transformation]) -> _Producers:
 
 
 def _slot_sharing_groups(steps: Iterable[Transformation], producers: _Producers) -> Mapping[TransformationId, str]:
-    """Flink's rule: an operator's own group, or its inputs' if they all share one, otherwise the default."""
+    """Apply Flink's rule: an operator's own group, or that of its inputs if they share one, otherwise the default."""
     groups: dict[TransformationId, str] = {}
     for t in steps:
         inherited = {groups[up.node] for source in t.inputs for up in producers[source]}
@@ -124,7 +124,7 @@ def _slot_sharing_groups(steps: Iterable[Transformation], producers: _Producers)
 def _side_types(
     steps: Iterable[Transformation], producers: _Producers
 ) -> Mapping[TransformationId, Mapping[str, TypeInformation]]:
-    """The types that tags declare, for the operators that emit under them. As in Flink, a tag has one type."""
+    """Return the types that tags declare, by the operators that emit them. As in Flink, a tag has one type."""
     types: dict[TransformationId, dict[str, TypeInformation]] = {}
     for t in steps:
         if isinstance(t.step, SideOutput) and t.step.type_info is not None:
@@ -174,7 +174,7 @@ def _preferred_parallelism(operation: Operation) -> int | None:
 
 
 def _is_batch(nodes: tuple[StreamNode, ...], defaults: Defaults) -> bool:
-    """Whether the program runs as a batch: asked for, or chosen because all of its sources are bounded."""
+    """Return whether the program runs as a batch: set, or chosen because all of its sources are bounded."""
     if defaults.runtime_mode == "STREAMING":
         return False
     endless = [n for n in nodes if isinstance(n.spec, SourceSpec) and n.spec.source.boundedness.name != "BOUNDED"]

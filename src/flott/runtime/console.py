@@ -1,4 +1,4 @@
-"""How a job looks on a terminal: a live line while it runs, plain log lines otherwise. Driver side."""
+"""The display of a job on a terminal: a live line while it runs, plain log lines otherwise. Driver side."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from flott.runtime.jobmaster.rescaling import ParallelismChange
 
 #: The rate shown is over this many seconds.
 RATE_WINDOW_SECONDS = 5.0
-#: An epoch that takes longer shows how many of its tasks are done; asked for so often at most.
+#: An epoch that takes longer shows how many of its tasks are done. The runner is asked at most this often.
 LONG_EPOCH_SECONDS = 3.0
 PROGRESS_INTERVAL_SECONDS = 1.0
 
 
 def listener_of(configuration: Configuration, graph: JobGraph, clock: Clock) -> JobListener:
-    """The display a configuration asks for; ``auto``: live on a terminal, otherwise only what goes wrong."""
+    """Return the configured display; ``auto``: live on a terminal, otherwise problems only."""
     mode = options.read(configuration, options.PROGRESS)
     if mode == "auto":
         mode = "live" if sys.stderr.isatty() else "problems"
@@ -65,7 +65,7 @@ class _Totals(JobListener):
         self._running = RunningEpoch(epoch, self.clock, progress)
 
     def add(self, statistics: EpochStatistics) -> None:
-        """Take an epoch into account."""
+        """Add an epoch to the totals."""
         now = self.clock.monotonic()
         self.records += statistics.records_in
         self.ledger = ledger.add(self.ledger, statistics.ledger)
@@ -78,12 +78,12 @@ class _Totals(JobListener):
             self._recent.popleft()
 
     def rate(self) -> float:
-        """Records per second, lately."""
+        """Return the recent rate in records per second."""
         span = min(RATE_WINDOW_SECONDS, self.clock.monotonic() - self.started)
         return sum(records for _, records in self._recent) / max(span, 0.001)
 
     def line(self) -> str:
-        """The state of the job in one line."""
+        """Return the state of the job in one line."""
         last = self.last
         running = self._running.text() if self._running is not None else None
         if last is None:
@@ -104,7 +104,7 @@ class _Totals(JobListener):
         return "  ·  ".join(parts)
 
     def summary(self, status: JobStatus) -> str:
-        """The whole job in one line."""
+        """Return a summary of the job in one line."""
         seconds = self.clock.monotonic() - self.started
         return (
             f"{self.name} {status.name.lower()}: {self.records:,} records in {seconds:.1f} s"
@@ -113,12 +113,12 @@ class _Totals(JobListener):
         )
 
     def late_lines(self) -> list[str]:
-        """A line for each operator that refused records for being late."""
+        """Return a line for each operator that refused late records."""
         return [ledger.describe(entry) for entry in self.ledger.values() if entry.refused]
 
 
 class RunningEpoch:
-    """What is said about an epoch that is not complete yet."""
+    """The text about an epoch that is not complete yet."""
 
     def __init__(self, epoch: int, clock: Clock, progress: Callable[[], TaskProgress | None]):
         self._epoch = epoch
@@ -128,7 +128,7 @@ class RunningEpoch:
         self._known: TaskProgress | None = None
 
     def text(self) -> str | None:
-        """How far it is; None while it is as short as any."""
+        """Return how far the epoch is; None while it has not taken long."""
         now = self._clock.monotonic()
         if now - self._started < LONG_EPOCH_SECONDS:
             return None
@@ -213,7 +213,7 @@ class LiveDisplay(_Totals):
 
 
 def rescale_text(epoch: int, changes: Sequence[ParallelismChange]) -> str:
-    """A change of parallelism for people: once for all operators that changed alike."""
+    """Return a change of parallelism as text, once for all operators that changed alike."""
     alike: dict[tuple[int, int], list[str]] = {}
     for change in changes:
         alike.setdefault((change.before, change.after), []).append(change.operator)
@@ -222,7 +222,7 @@ def rescale_text(epoch: int, changes: Sequence[ParallelismChange]) -> str:
 
 
 def watermark_text(statistics: EpochStatistics) -> str:
-    """A watermark for people."""
+    """Return a watermark as text."""
     if not statistics.has_watermark:
         return "none"
     if statistics.watermark >= MAX_WATERMARK:
