@@ -44,6 +44,7 @@ from flott.runtime.epoch.image import JobImage, TaskSettings, make_image
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.redistribute import redistribute, snapshot_of
 from flott.runtime.epoch.report import OperatorReport
+from flott.runtime.epoch.state_saving import save_subtask
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.topology import lay_out
 from flott.runtime.epoch.wire import Row, decode_batch, encode_batch
@@ -226,7 +227,7 @@ class Piece:
             self._deliver()
         reports: dict[OperatorId, list[OperatorReport]] = {}
         for subtask in self.all_subtasks():
-            for ident, report in self._in(subtask, subtask.save, JOB).items():
+            for ident, report in self._in(subtask, save_subtask, subtask, JOB).items():
                 reports.setdefault(ident, []).append(report)
         self._snapshots = {
             ident: self._compacted(ident, snapshot_of(self.graph.operators[ident], found))

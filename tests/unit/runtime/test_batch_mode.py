@@ -507,7 +507,7 @@ def keys_held(monkeypatch: pytest.MonkeyPatch) -> list[set[Any]]:
     end_keys = Subtask.end_keys
 
     def spied(self: Subtask, index: int = 0) -> None:
-        state = self._states[index]
+        state = self.slots[index].keyed_state
         if state is not None:
             held.append(_keys_of(state))
         end_keys(self, index)

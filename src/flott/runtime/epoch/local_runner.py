@@ -8,7 +8,8 @@ from flott.errors import WorkerLostError
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.runner import OnEvent, RunnerStatus, StateCompactor, StopReason, TaskProgress, report_epoch
-from flott.runtime.epoch.task import TaskCache, run_task
+from flott.runtime.epoch.task import run_task
+from flott.runtime.epoch.task_cache import TaskCache
 from flott.runtime.epoch.wire import Row
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.files.file_sequence import StateFile

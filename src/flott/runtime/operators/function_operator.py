@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flott.datastream.functions._basic import Function
@@ -11,6 +12,7 @@ from flott.runtime.managed_state.ttl.state_clock import StateClocks
 from flott.runtime.operators.checkpointed import InitializationContext, SnapshotContext
 from flott.runtime.operators.context import TaskRuntimeContext
 from flott.runtime.operators.operator import Operator, OperatorContext
+from flott.runtime.operators.outcome import OperatorOutcome
 
 
 class FunctionOperator(Operator):
@@ -20,6 +22,7 @@ class FunctionOperator(Operator):
         super().__init__(context)
         self.function = function
         self.metrics = MetricGroup()
+        self._readings_before: dict[str, tuple[str, int | float]] = {}
         self.runtime_context = TaskRuntimeContext(context, self.metrics)
         state = context.keyed_state
         self.clocks = state.lifetimes.clocks if state is not None else StateClocks()
@@ -47,6 +50,7 @@ class FunctionOperator(Operator):
         """Resolve what is looked up once: called when the function is open."""
 
     def begin(self) -> None:
+        self._readings_before = self.metrics.readings()
         self._begin_lifetimes()
         self.runtime_context.begin()
 
@@ -62,6 +66,19 @@ class FunctionOperator(Operator):
                 self.function.snapshot_state(SnapshotContext(self.context.scope))
             except Exception as error:
                 raise self.failure("snapshot_state()") from error
+
+    def outcome(self) -> OperatorOutcome:
+        return replace(
+            super().outcome(), metrics=self._metric_changes(), accumulators=self.runtime_context.accumulators
+        )
+
+    def _metric_changes(self) -> dict[str, tuple[str, int | float]]:
+        """Return what the epoch added to each metric. Workers come and go, so only changes can be added up."""
+        before = self._readings_before
+        return {
+            name: (mode, number - before[name][1] if mode == "sum" and name in before else number)
+            for name, (mode, number) in self.metrics.readings().items()
+        }
 
     def close(self) -> None:
         if isinstance(self.function, Function):

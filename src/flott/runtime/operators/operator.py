@@ -3,7 +3,9 @@
 Operators work on whole batches, so a chain costs one call per operator and *batch*, and each operator is one tight
 loop.
 
-    open -> [ begin -> process* -> advance -> (finish) -> snapshot ]* -> close        one bracket per epoch
+    [ restore -> (open) -> begin -> process* -> advance -> (finish) -> snapshot -> outcome ]* -> close
+
+The bracket is one epoch; ``open`` is called in the first one only.
 
 An operator outlives an epoch: its worker keeps it, opened, for the next one. What belongs to the epoch at hand is in
 the :class:`EpochScope` that all operators of a task share.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
@@ -24,6 +26,10 @@ from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.operator.operator_state import OperatorState
 from flott.runtime.operators.batch import Batch, ColumnBatch, Emit, Form, RowBatch
 from flott.runtime.operators.lateness import LateLedger
+from flott.runtime.operators.outcome import OperatorOutcome
+
+if TYPE_CHECKING:
+    from flott.runtime.operators.watermarks import TimeProgress
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,15 @@ class Operator:
 
     # --- life --------------------------------------------------------------------------------------------------------
 
+    @property
+    def keeps_state_in_fields(self) -> bool:
+        """Return whether fields of the operator hold operator state, so that it stands for one version of it only."""
+        return False
+
+    def restore(self, watermark: int, progress: TimeProgress) -> None:
+        """Continue with the event time of the last checkpoint. ``progress`` concerns watermark generators."""
+        self.watermark = watermark
+
     def open(self) -> None:
         """Get ready; called once per worker process that takes the subtask over."""
 
@@ -165,6 +180,10 @@ class Operator:
 
     def snapshot(self) -> None:
         """The epoch ends and state is about to be saved: write what is not in it yet."""
+
+    def outcome(self) -> OperatorOutcome:
+        """Return what the operator reports at the end of an epoch. Called once, after ``snapshot``."""
+        return OperatorOutcome(late=self.ledger.read(), next_event_time_ms=self.next_event_time_ms())
 
     def next_wakeup_ms(self) -> int | None:
         """When the operator wants an epoch even if there is no input."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from flott.common.typeinfo import TypeInformation
@@ -10,6 +11,7 @@ from flott.datastream.connectors.base import DriverSink, Json, Sink, SinkWriter,
 from flott.errors import ProgramError
 from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import Operator, OperatorContext
+from flott.runtime.operators.outcome import OperatorOutcome
 
 
 class SinkOperator(Operator):
@@ -48,6 +50,10 @@ class SinkOperator(Operator):
             raise self.failure(
                 f"writing a batch of {len(batch)} records to the sink", record=batch.values[0], has_record=True
             ) from error
+
+    def outcome(self) -> OperatorOutcome:
+        committables, results = self.prepare_commit()
+        return replace(super().outcome(), committables=committables, results=results)
 
     def prepare_commit(self) -> tuple[list[Json], list[Any] | None]:
         """End the epoch: the committables, and for a driver sink the records that go back to the driver."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK, WatermarkStrategy
 from flott.datastream.connectors.base import Json, Records, Slice, Source, SourceReader
 from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
+from flott.runtime.operators.outcome import OperatorOutcome
 from flott.runtime.operators.watermarks import CLOSING_TIME, TimeKeeper, TimeProgress, stamping_failure
 
 
@@ -133,6 +134,9 @@ class SourceOperator(Operator):
                 exact = self._reader.locate(part, count + failure.index)
                 self.context.scope.origin = (exact, exact)
             raise failure from error
+
+    def outcome(self) -> OperatorOutcome:
+        return replace(super().outcome(), splits=self.reports)
 
     def advance(self, time: EventTime) -> EventTime:
         if self._assignment.finished:

@@ -18,6 +18,7 @@ from flott.common.watermark_strategy import (
 from flott.errors import TypeMismatchError
 from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
+from flott.runtime.operators.outcome import OperatorOutcome
 
 _WHOLE = {int}
 
@@ -154,6 +155,13 @@ class TimestampsOperator(Operator):
         self._strategy = strategy
         self.progress = TimeProgress()  #: restored before, saved after each epoch by the task
         self._keeper: TimeKeeper | None = None
+
+    def restore(self, watermark: int, progress: TimeProgress) -> None:
+        super().restore(watermark, progress)
+        self.progress = progress
+
+    def outcome(self) -> OperatorOutcome:
+        return replace(super().outcome(), progress=self.progress)
 
     def begin(self) -> None:
         now_ms = self.context.scope.now_ms

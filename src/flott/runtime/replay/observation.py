@@ -17,7 +17,8 @@ import cloudpickle
 
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.image import JobImage
-from flott.runtime.epoch.task import StageTask, TaskCache
+from flott.runtime.epoch.stage_task import StageTask
+from flott.runtime.epoch.task_cache import TaskCache
 from flott.runtime.operators.batch import Batch, Emit, RowBatch
 from flott.runtime.operators.keys import KeyedInput
 from flott.runtime.operators.operator import Operator

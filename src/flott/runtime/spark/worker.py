@@ -17,7 +17,8 @@ from pyspark.core.broadcast import Broadcast
 
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
-from flott.runtime.epoch.task import TaskCache, run_task
+from flott.runtime.epoch.task import run_task
+from flott.runtime.epoch.task_cache import TaskCache
 from flott.runtime.logs.capture import claim_process
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.files.file_sequence import StateFile

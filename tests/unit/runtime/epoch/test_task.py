@@ -22,7 +22,8 @@ from flott.runtime.epoch.image import JobImage, TaskSettings, make_image
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState, assign_slices
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import EpochEnded, RunnerEvent, report_epoch
-from flott.runtime.epoch.task import TaskCache, run_task
+from flott.runtime.epoch.task import run_task
+from flott.runtime.epoch.task_cache import TaskCache
 from flott.runtime.epoch.topology import lay_out
 from flott.runtime.epoch.wire import ABORT, DATA, FAILURE, REPORT, TIME, Row, decode_batch, encode_batch
 from flott.runtime.operators.batch import RowBatch

@@ -8,7 +8,8 @@ from unittest import mock
 
 from flott.runtime.epoch import local_runner
 from flott.runtime.epoch.image import JobImage
-from flott.runtime.epoch.task import StageTask, TaskCache
+from flott.runtime.epoch.stage_task import StageTask
+from flott.runtime.epoch.task_cache import TaskCache
 
 
 class WanderingCache(TaskCache):
