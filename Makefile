@@ -63,6 +63,7 @@ docs: $(READY)  ## write the pages and pictures that are made from the code
 	@$(PY) scripts/options_page.py
 	@$(PY) -m scripts.cli_page
 	@$(PY) -m scripts.rest_page
+	@$(PY) -m scripts.metrics_page
 	@$(PY) -m scripts.drawings
 
 wheel: $(READY)  ## build dist/flott-*.whl

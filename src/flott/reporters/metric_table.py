@@ -15,19 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from flott.common.job_status import JobStatus
+from flott.metrics._engine_metrics import Kind, Scope, describe, find
 from flott.runtime.jobmanager.gateway import ClusterGateway
 from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView
 from flott.runtime.jobmanager.views.metric_names import metric_scope
-
-
-class Kind(Enum):
-    """What may become of a number."""
-
-    COUNTER = "counter"  #: grows, and begins anew with the job's process
-    GAUGE = "gauge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,70 +50,8 @@ EXECUTOR = ("taskmanager",)
 TASK = ("taskmanager", "job", "task")
 OPERATOR = ("taskmanager", "job", "task", "operator")
 
-_TRAFFIC = frozenset({"numRecordsIn", "numRecordsOut", "numBytesIn", "numBytesOut"})
-#: The engine's numbers that only ever grow. Those of users may do anything, whatever their name: a counter has ``dec``.
-_COUNTERS: Mapping[tuple[str, ...], frozenset[str]] = {
-    JOB: frozenset({
-        "numRecordsIn", "numRecordsOut", "numRestarts", "fullRestarts", "numberOfCompletedCheckpoints",
-        "numberOfFailedCheckpoints", "totalNumberOfCheckpoints", "runningTime", "restartingTime",
-    }),
-    TASK: _TRAFFIC | {"accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs"},
-    OPERATOR: frozenset({"numRecordsIn", "numRecordsOut", "numLateRecordsDropped", "numLateRecords"}),
-}  # fmt: skip
-
-_HELP = {
-    "numRunningJobs": "Jobs that have not ended.",
-    "numRegisteredTaskManagers": "Spark executors.",
-    "taskSlotsTotal": "Tasks that can run at the same time.",
-    "taskSlotsAvailable": "Those that could be run besides the ones at work.",
-    "numRestarts": "Restarts of the job, those by which its process began anew among them.",
-    "fullRestarts": "The same as numRestarts: a restart is always of the whole job.",
-    "uptime": "Milliseconds since the job has been running without interruption; -1 when it has ended.",
-    "downtime": "Milliseconds since the job failed, while it recovers; 0 while it runs.",
-    "runningTime": "Milliseconds that the job has been running.",
-    "restartingTime": "Milliseconds that the job has been restarting.",
-    "numberOfCompletedCheckpoints": "Checkpoints, which are epochs, and savepoints that completed.",
-    "numberOfFailedCheckpoints": "Checkpoints and savepoints that failed.",
-    "numberOfInProgressCheckpoints": "Checkpoints and savepoints under way.",
-    "totalNumberOfCheckpoints": "All of these.",
-    "lastCheckpointDuration": "Milliseconds from the plan of the last epoch to its checkpoint.",
-    "lastCheckpointSize": "Bytes that the last checkpoint added.",
-    "lastCheckpointFullSize": "Bytes of all state in the last checkpoint.",
-    "lastCheckpointCompletedTimestamp": "When the last checkpoint completed, in milliseconds since 1970.",
-    "lastCheckpointRestoreTimestamp": "When the job last went on from a checkpoint.",
-    "lastCheckpointAge": "Milliseconds since the last checkpoint completed.",
-    "epochPlanTime": "Milliseconds the last epoch took to be planned.",
-    "epochScheduleTime": "Milliseconds from handing the last epoch to Spark until its first task began.",
-    "epochRunTime": "Milliseconds the tasks of the last epoch took.",
-    "epochAckTime": "Milliseconds from the last report of the epoch until its checkpoint was durable.",
-    "epochCommitTime": "Milliseconds the sinks took to commit.",
-    "epochTime": "Milliseconds the last epoch took in all.",
-    "currentEpoch": "The number of the last completed epoch.",
-    "currentLowWatermark": "How far event time has come at the sinks.",
-    "pendingRecords": "Records that wait to be read, where the source knows.",
-    "pendingBytes": "Bytes that wait to be read, where the source knows.",
-    "numRecordsIn": "Records that came in.",
-    "numRecordsOut": "Records that went out.",
-    "numBytesIn": "Bytes that came from other tasks.",
-    "numBytesOut": "Bytes that went to other tasks.",
-    "numRecordsInPerSecond": "Records that came in, per second over the last ten.",
-    "numRecordsOutPerSecond": "Records that went out, per second over the last ten.",
-    "numBytesInPerSecond": "Bytes that came in, per second over the last ten.",
-    "numBytesOutPerSecond": "Bytes that went out, per second over the last ten.",
-    "busyTimeMsPerSecond": "Milliseconds of a second spent at work.",
-    "idleTimeMsPerSecond": "Milliseconds of a second spent waiting, for input or for the next epoch.",
-    "backPressuredTimeMsPerSecond": "Always 0: an epoch is as large as all its tasks can take.",
-    "accumulateBusyTimeMs": "Milliseconds spent at work.",
-    "accumulateIdleTimeMs": "Milliseconds spent waiting.",
-    "accumulateBackPressuredTimeMs": "Always 0.",
-    "currentInputWatermark": "How far event time has come at the input.",
-    "currentOutputWatermark": "How far event time has come at the output.",
-    "watermarkLag": "Milliseconds that event time is behind the clock.",
-    "numLateRecordsDropped": "Records that came too late and were dropped.",
-    "numLateRecords": "Records that came too late, dropped or sent to a side output.",
-    "stateBytes": "Bytes of state in the last checkpoint.",
-    "stateEntries": "Entries of state.",
-}
+#: The scope of the engine's table that each of these stands for. Spark names the metrics of executors.
+_SCOPES = {CLUSTER: Scope.JOB_MANAGER, JOB: Scope.JOB, TASK: Scope.TASK, OPERATOR: Scope.OPERATOR}
 
 
 def rows_of(gateway: ClusterGateway) -> list[MetricRow]:
@@ -143,13 +74,14 @@ def samples_of(gateway: ClusterGateway) -> list[MetricSample]:
 
 
 def kind_of(scope: tuple[str, ...], metric: str) -> Kind:
-    """What may become of a metric."""
-    return Kind.COUNTER if metric in _COUNTERS.get(scope, ()) else Kind.GAUGE
+    """Return whether a number only grows. The user's metrics may do anything: a counter has ``dec``."""
+    row = find(_SCOPES[scope], metric) if scope in _SCOPES else None
+    return Kind.COUNTER if row is not None and row.kind is Kind.COUNTER else Kind.GAUGE
 
 
 def help_of(metric: str) -> str:
-    """What a metric is, for people."""
-    return _HELP.get(metric) or f"{_text(metric)}, of the program or of Spark."
+    """Return a description of a metric."""
+    return describe(metric) or f"{_text(metric)}, of the program or of Spark."
 
 
 def cluster_row(jobs: Sequence[JobView], task_managers: Sequence[TaskManagerView]) -> MetricRow:
@@ -198,26 +130,8 @@ def _subtask_labels(subtask: SubtaskView) -> dict[str, str]:
 
 
 def task_metrics(subtask: SubtaskView) -> dict[str, int | float]:
-    """The metrics of a subtask as a whole, by Flink's names."""
-    traffic = subtask.traffic
-    return {
-        "numRecordsIn": traffic.records_in,
-        "numRecordsOut": traffic.records_out,
-        "numBytesIn": traffic.bytes_in,
-        "numBytesOut": traffic.bytes_out,
-        "numRecordsInPerSecond": subtask.records_in_per_second,
-        "numRecordsOutPerSecond": subtask.records_out_per_second,
-        "numBytesInPerSecond": subtask.bytes_in_per_second,
-        "numBytesOutPerSecond": subtask.bytes_out_per_second,
-        "busyTimeMsPerSecond": subtask.busy_ratio * 1000,
-        "idleTimeMsPerSecond": subtask.idle_ratio * 1000,
-        "backPressuredTimeMsPerSecond": 0,
-        "accumulateBusyTimeMs": traffic.busy_ms,
-        "accumulateIdleTimeMs": traffic.idle_ms,
-        "accumulateBackPressuredTimeMs": 0,
-        "currentInputWatermark": subtask.watermark,
-        "stateBytes": subtask.state_bytes,
-    }
+    """Return the metrics of a subtask as a whole."""
+    return dict(subtask.own_metrics or {})
 
 
 def _text(text: str) -> str:

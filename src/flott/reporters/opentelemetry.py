@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flott.errors import ConfigurationError
-from flott.reporters.metric_table import Kind, MetricSample, one_each, samples_of
+from flott.metrics._engine_metrics import Kind
+from flott.reporters.metric_table import MetricSample, one_each, samples_of
 from flott.reporters.reporter import PeriodicReporter
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.gateway import ClusterGateway

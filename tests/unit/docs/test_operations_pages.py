@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flott.common import _settings
-from flott.reporters import metric_table
+from flott.metrics._engine_metrics import ROWS, Scope
 
 ROOT = Path(__file__).parents[3]
 OPERATIONS = ROOT / "docs" / "operations"
@@ -17,10 +17,17 @@ YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_every_metric_of_the_engine_is_explained() -> None:
-    text = (OPERATIONS / "observability.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     named = set(re.findall(r"`(\w+)`", text))
-    known = {name.removesuffix("PerSecond") if "MsPerSecond" not in name else name for name in metric_table._HELP}
-    assert sorted(known - named) == []
+    names = {name for rows in ROWS.values() for name in rows}
+    assert sorted(names - named) == []
+
+
+def test_every_metric_that_the_page_watches_exists() -> None:
+    text = (OPERATIONS / "observability.md").read_text("utf-8")
+    watched = set(re.findall(r"flink_jobmanager_job_(\w+)", text))
+    assert len(watched) > 3
+    assert sorted(watched - set(ROWS[Scope.JOB])) == []
 
 
 def test_the_example_of_a_configuration_is_in_order() -> None:

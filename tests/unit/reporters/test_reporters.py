@@ -31,10 +31,11 @@ from flott.common import Configuration
 from flott.common import _options as options
 from flott.common.job_status import JobStatus
 from flott.errors import ConfigurationError
+from flott.metrics._engine_metrics import Kind
 from flott.reporters import make_reporters
 from flott.reporters.exposition import Exposition, TextFormat
 from flott.reporters.log_reporter import LogReporter, line
-from flott.reporters.metric_table import Kind, samples_of
+from flott.reporters.metric_table import samples_of
 from flott.reporters.opentelemetry import (
     Collector,
     OpenTelemetryMetrics,

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
+from flott.metrics._engine_metrics import ROWS, Scope
 from flott.runtime.jobmanager.views.job_view import (
     NEVER,
     ChainedOperatorView,
@@ -36,6 +37,7 @@ phases = st.dictionaries(st.sampled_from(["plan", "run", "commit"]), st.floats()
 traffic = st.builds(Traffic, counts, counts, counts, counts, st.floats(), st.floats())
 spreads = st.builds(Spread, *([st.floats()] * 8), st.integers(0, 3))
 watermarks = st.integers(MIN_WATERMARK, 2**63 - 1)
+numbers = st.integers() | st.floats()
 
 
 @st.composite
@@ -53,8 +55,7 @@ def subtasks(draw: st.DrawFn, index: int) -> SubtaskView:
         traffic=draw(traffic),
         busy_ratio=draw(st.floats()),
         idle_ratio=draw(st.floats()),
-        records_in_per_second=draw(st.floats()),
-        bytes_out_per_second=draw(st.floats()),
+        own_metrics=draw(st.none() | st.fixed_dictionaries(dict.fromkeys(ROWS[Scope.TASK], numbers))),
         watermark=draw(watermarks),
         state_bytes=draw(counts),
         metrics=draw(st.dictionaries(names, metric_maps, max_size=2)),

@@ -12,7 +12,8 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from flott.common.job_status import JobStatus
-from flott.reporters.metric_table import task_metrics
+from flott.metrics._engine_metrics import TASK_WATERMARK
+from flott.reporters.metric_table import cluster_row, task_metrics
 from flott.rest.shapes.values.numbers import as_float, finite, metric_text, reached
 from flott.rest.shapes.vertex.states import all_subtasks
 from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView, VertexView
@@ -65,7 +66,7 @@ def subtask_metrics(vertex: VertexView, subtask: SubtaskView) -> dict[str, int |
     """Of one subtask: its own, then those of its operators behind their names."""
     metrics = task_metrics(subtask)
     if not vertex.has_event_time:
-        del metrics["currentInputWatermark"]
+        metrics.pop(TASK_WATERMARK.name, None)
     for operator, own in subtask.metrics.items():
         for name, value in own.items():
             metrics[f"{operator}.{name}"] = value
@@ -123,12 +124,7 @@ def job_manager_metrics(
     jobs: Sequence[JobView], task_managers: Sequence[TaskManagerView], process: Metrics
 ) -> dict[str, int | float]:
     """Of the JobManager: the cluster in numbers, its JVM, and its Python process."""
-    metrics: dict[str, int | float] = {
-        "numRunningJobs": sum(not job.status.is_terminal_state() for job in jobs),
-        "numRegisteredTaskManagers": len(task_managers),
-        "taskSlotsTotal": sum(one.slots for one in task_managers),
-        "taskSlotsAvailable": sum(one.free_slots for one in task_managers),
-    }
+    metrics = dict(cluster_row(jobs, task_managers).numbers)
     for one in task_managers:
         if one.id == "driver":
             metrics.update((name, value) for name, value in one.metrics.items() if name.startswith("Status.JVM."))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from flott.common.watermark_strategy import MIN_WATERMARK
@@ -31,11 +31,8 @@ class OperatorReport:
     """One operator subtask after an epoch."""
 
     watermark: int = MIN_WATERMARK
-    watermark_in: int = MIN_WATERMARK  #: how far the operator was told that event time has come
-    watermark_out: int = MIN_WATERMARK  #: and what it told those that follow
     sequence: FileSequence | None = None  #: its keyed state; None if it has none
     operator_state: OperatorStateFile | None = None
-    state_entries: int = 0
     progress: TimeProgress | None = None  #: of a watermark generator in the middle of a stream
     splits: dict[str, SplitReport] = field(default_factory=dict)
     committables: list[Json] = field(default_factory=list)
@@ -44,15 +41,10 @@ class OperatorReport:
     records_out: int = 0
     next_event_time_ms: int | None = None  #: its earliest event-time timer
     late: LateCount = field(default_factory=LateCount)  #: of the records that came in, those refused for being late
+    measures: Mapping[str, int | float] = field(default_factory=dict)  #: of the engine's metrics in the epoch, by name
     metrics: dict[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
     accumulators: bytes | None = None  #: what the epoch added up: the user's accumulators by name, encoded
     written_bytes: int = 0  #: the size of the state files that the epoch added
-
-    @property
-    def state_bytes(self) -> int:
-        """The size of all its state files."""
-        keyed = sum(file.size for file in self.sequence or ())
-        return keyed + (self.operator_state.size if self.operator_state is not None else 0)
 
 
 @dataclass(frozen=True)
@@ -70,9 +62,7 @@ class SubtaskReport:
     place: TaskPlace = field(default_factory=TaskPlace)
     started_ms: int = 0  #: by the clock of its host: when it began to take its input in
     ended_ms: int = 0
-    records_out: int = 0  #: those that left the vertex, each once, however many edges it took
-    bytes_in: int = 0  #: of the buffers that came from other tasks, and that went there
-    bytes_out: int = 0
+    measures: Mapping[str, int | float] = field(default_factory=dict)  #: of the engine's metrics in the epoch, by name
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 
 from flott.graph.job_graph import ChainedOperator
 from flott.graph.operator_ids import OperatorId
+from flott.metrics import _engine_metrics as table
 from flott.runtime.epoch.accumulators import encode_accumulators
 from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.epoch.subtask import OperatorSlot, Subtask
 from flott.runtime.epoch.wire import encode_batch
-from flott.runtime.managed_state.files.file_sequence import FileSequence
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.operator import RecordFailure
@@ -39,17 +40,14 @@ def _save_operator(slot: OperatorSlot, storage: Storage, name: str) -> OperatorR
     results = _encode_results(slot.described, outcome)
     sequence = _save_keyed_state(slot, storage, name)
     operator_state = _save_operator_state(slot, storage, f"{name}-operator")
-    sizes = {file.name: file.size for file in sequence or ()}
+    files: list[StateFile | OperatorStateFile] = [*(sequence or ())]
     if operator_state is not None:
-        sizes[operator_state.name] = operator_state.size
+        files.append(operator_state)
     return OperatorReport(
         watermark=slot.operator.watermark,
-        watermark_in=slot.time_in.watermark,
-        watermark_out=slot.time_out.watermark,
         sequence=sequence,
         operator_state=operator_state,
-        written_bytes=sum(size for file, size in sizes.items() if file.startswith(name)),
-        state_entries=(slot.keyed_state.entry_count() if slot.keyed_state else 0) + slot.operator_state.size(),
+        written_bytes=sum(file.size for file in files if file.name.startswith(name)),
         progress=outcome.progress,
         splits=dict(outcome.splits),
         committables=outcome.committables,
@@ -58,9 +56,27 @@ def _save_operator(slot: OperatorSlot, storage: Storage, name: str) -> OperatorR
         records_out=slot.counts.records_out,
         next_event_time_ms=outcome.next_event_time_ms,
         late=outcome.late,
+        measures=_measures(slot, outcome, sum(file.size for file in files)),
         metrics=dict(outcome.metrics),
         accumulators=_encode_accumulators(slot.described, outcome),
     )
+
+
+def _measures(slot: OperatorSlot, outcome: OperatorOutcome, state_bytes: int) -> dict[str, int | float]:
+    """Return the values of the engine's metrics: those that every operator has, and those that it measured itself."""
+    late, dropped = outcome.late.late, outcome.late.dropped
+    keyed_entries = slot.keyed_state.entry_count() if slot.keyed_state is not None else 0
+    return {
+        table.RECORDS_IN.name: slot.counts.records_in + sum(split.records for split in outcome.splits.values()),
+        table.RECORDS_OUT.name: slot.counts.records_out,
+        table.LATE_RECORDS_DROPPED.name: dropped,
+        table.LATE_RECORDS.name: late + dropped,
+        table.WATERMARK_IN.name: slot.time_in.watermark,
+        table.WATERMARK_OUT.name: slot.time_out.watermark,
+        table.STATE_BYTES.name: state_bytes,
+        table.STATE_ENTRIES.name: keyed_entries + slot.operator_state.size(),
+        **outcome.measures,
+    }
 
 
 def _save_keyed_state(slot: OperatorSlot, storage: Storage, name: str) -> FileSequence | None:

@@ -321,6 +321,7 @@ class Subtask:
             partition.begin()
         for slot in reversed(self.slots):
             slot.operator.ledger.begin()
+            slot.operator.measures = {}
             slot.operator.begin()
 
     def advance(self, time: EventTime) -> list[EventTime]:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from flott.errors import WorkerLostError
+from flott.metrics import _engine_metrics as table
 from flott.runtime.clock import SystemClock
 from flott.runtime.epoch.failure import FailureCard, card_of
 from flott.runtime.epoch.gate import InputGate
@@ -155,7 +156,7 @@ class _TaskAttempt:
             yield self._to_driver(REPORT, self._report(task, subtask, gate, busy_seconds))
 
     def _report(self, task: StageTask, saved: SavedSubtask, gate: InputGate, busy_seconds: float) -> SubtaskReport:
-        subtask = saved.subtask
+        subtask, incoming = saved.subtask, task.incoming[saved.subtask.vertex.id]
         return SubtaskReport(
             subtask.vertex.id,
             subtask.index,
@@ -168,9 +169,13 @@ class _TaskAttempt:
             place=self._place,
             started_ms=self._started_ms,
             ended_ms=self._clock.now_ms(),
-            records_out=subtask.records_sent,
-            bytes_in=sum(gate.bytes_received(e.index, subtask.index) for e in task.incoming[subtask.vertex.id]),
-            bytes_out=subtask.bytes_sent,
+            measures={
+                table.TASK_RECORDS_IN.name: subtask.slots[0].counts.records_in,
+                table.TASK_RECORDS_OUT.name: subtask.records_sent,
+                table.TASK_BYTES_IN.name: sum(gate.bytes_received(edge.index, subtask.index) for edge in incoming),
+                table.TASK_BYTES_OUT.name: subtask.bytes_sent,
+                table.TASK_BUSY_MS.name: busy_seconds * 1000,
+            },
         )
 
     # --- sending -----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from flott.errors import FlottError, StateMigrationError, StorageError, UserCode
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SinkSpec
+from flott.metrics._engine_metrics import STATE_ENTRIES
 from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.failure import Blame, FailureCard
@@ -121,7 +122,7 @@ def statistics_of(
         completed_at_ms=manifest.completed_at_ms,
         backlog=any(slices.backlog for slices in fixed.slices.values()),
         state_bytes=manifest.state_bytes,
-        state_entries=sum(outcome.state_entries for _, outcome in outcomes),
+        state_entries=sum(int(outcome.measures.get(STATE_ENTRIES.name, 0)) for _, outcome in outcomes),
         plan_ms=plan_ms,
         run_ms=run_ms,
         complete_ms=complete_ms,
@@ -130,7 +131,7 @@ def statistics_of(
         ledger=ledger.ledger_of(graph, result),
         started_at_ms=started_at_ms,
         schedule_ms=_wait_ms(result, handed_over_ms, run_ms),
-        subtasks=tuple(_subtask(graph, report) for report in result.reports),
+        subtasks=tuple(_subtask(report) for report in result.reports),
         pending=pending or {},
         accumulators=manifest.accumulators,
     )
@@ -141,8 +142,7 @@ def _wait_ms(result: EpochResult, handed_over_ms: int | None, run_ms: float) -> 
     return 0.0 if handed_over_ms is None else min(max(0.0, first - handed_over_ms), run_ms)
 
 
-def _subtask(graph: JobGraph, report: SubtaskReport) -> SubtaskStatistics:
-    vertex = graph.vertex(report.vertex)
+def _subtask(report: SubtaskReport) -> SubtaskStatistics:
     return SubtaskStatistics(
         report.vertex,
         report.subtask,
@@ -150,25 +150,10 @@ def _subtask(graph: JobGraph, report: SubtaskReport) -> SubtaskStatistics:
         worker=report.worker,
         started_ms=report.started_ms,
         ended_ms=report.ended_ms,
-        busy_ms=report.busy_seconds * 1000,
-        records_in=0 if vertex.is_source else report.operators[vertex.head.id].records_in,
-        records_out=report.records_out,
-        bytes_in=report.bytes_in,
-        bytes_out=report.bytes_out,
+        measures=report.measures,
         operators={ident: _operator(outcome) for ident, outcome in report.operators.items()},
     )
 
 
 def _operator(outcome: OperatorReport) -> OperatorStatistics:
-    return OperatorStatistics(
-        outcome.records_in + sum(split.records for split in outcome.splits.values()),  # what a source has read
-        outcome.records_out,
-        outcome.watermark_in,
-        outcome.watermark_out,
-        outcome.state_bytes,
-        outcome.written_bytes,
-        outcome.state_entries,
-        outcome.late.late,
-        outcome.late.dropped,
-        outcome.metrics,
-    )
+    return OperatorStatistics(outcome.measures, outcome.written_bytes, outcome.metrics)

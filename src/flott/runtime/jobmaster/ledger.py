@@ -20,13 +20,11 @@ from flott.graph.specs import (
     ProcessSpec,
     WindowSpec,
 )
+from flott.metrics._engine_metrics import LATE_RECORDS, LATE_RECORDS_DROPPED
 from flott.runtime.epoch.report import EpochResult
 
 Entries = Mapping[OperatorId, LedgerEntry]
 
-#: Flink's name of the metric that counts what was lost, and ours for all that was late.
-DROPPED_METRIC = "numLateRecordsDropped"
-LATE_METRIC = "numLateRecords"
 
 
 def is_timed(operator: ChainedOperator) -> bool:
@@ -60,7 +58,7 @@ def metric_changes(graph: JobGraph, epoch: Entries) -> dict[str, tuple[str, int 
     changes: dict[str, tuple[str, int | float]] = {}
     for ident, entry in epoch.items():
         if entry.refused or isinstance(graph.operators[ident].node.spec, WindowSpec | IntervalJoinSpec):
-            for metric, number in ((LATE_METRIC, entry.refused), (DROPPED_METRIC, entry.dropped)):
+            for metric, number in ((LATE_RECORDS.name, entry.refused), (LATE_RECORDS_DROPPED.name, entry.dropped)):
                 name = f"{entry.operator}.{metric}"
                 changes[name] = ("sum", number + changes.get(name, ("sum", 0))[1])
     return changes

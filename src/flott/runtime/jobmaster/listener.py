@@ -14,6 +14,7 @@ from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Pending
 from flott.graph.job_graph import JobGraph, VertexId
 from flott.graph.operator_ids import OperatorId
+from flott.metrics._engine_metrics import STATE_BYTES
 from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.epoch.runner import TaskProgress
 from flott.runtime.jobmaster.rescaling import ParallelismChange
@@ -26,15 +27,8 @@ log = logging.getLogger("flott.job")
 class OperatorStatistics:
     """What one operator subtask did in an epoch, and where it stands after it."""
 
-    records_in: int = 0
-    records_out: int = 0
-    watermark_in: int = MIN_WATERMARK
-    watermark_out: int = MIN_WATERMARK
-    state_bytes: int = 0
-    written_bytes: int = 0
-    state_entries: int = 0
-    late: int = 0  #: sent to a side output
-    dropped: int = 0
+    measures: Mapping[str, int | float] = field(default_factory=dict)  #: values of the engine's metrics, by name
+    written_bytes: int = 0  #: the size of the state files that the epoch added
     metrics: Mapping[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
 
 
@@ -48,17 +42,13 @@ class SubtaskStatistics:
     worker: int = 0  #: process id
     started_ms: int = 0  #: by the clock of its host
     ended_ms: int = 0
-    busy_ms: float = 0.0
-    records_in: int = 0  #: from other vertices: a source has none
-    records_out: int = 0  #: to other vertices
-    bytes_in: int = 0
-    bytes_out: int = 0
+    measures: Mapping[str, int | float] = field(default_factory=dict)  #: values of the engine's metrics, by name
     operators: Mapping[OperatorId, OperatorStatistics] = field(default_factory=dict)
 
     @property
     def state_bytes(self) -> int:
         """The size of all its state files."""
-        return sum(operator.state_bytes for operator in self.operators.values())
+        return sum(int(operator.measures.get(STATE_BYTES.name, 0)) for operator in self.operators.values())
 
     @property
     def written_bytes(self) -> int:

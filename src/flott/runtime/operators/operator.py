@@ -22,6 +22,7 @@ from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream.functions._callables import as_key_selector
 from flott.errors import ProgramError, TypeMismatchError
 from flott.graph.job_graph import ChainedOperator
+from flott.metrics._engine_metrics import EngineMetric
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.operator.operator_state import OperatorState
 from flott.runtime.operators.batch import Batch, ColumnBatch, Emit, Form, RowBatch
@@ -132,6 +133,7 @@ class Operator:
         self.side_emits: dict[str, Emit] = {}
         self.watermark = MIN_WATERMARK  #: what closed the previous epoch; the new one while timers fire
         self.ledger = LateLedger()  #: of operators that may find a record too late
+        self.measures: dict[str, int | float] = {}  #: values of the engine's metrics in this epoch
         self.records_in = 0  #: how many records the epoch had, once it ends
         #: The keys in state are ending, in a batch job. A timer that a program sets now is not set, as in Flink: one
         #: that sets itself again whenever it fires would go on for ever.
@@ -183,7 +185,14 @@ class Operator:
 
     def outcome(self) -> OperatorOutcome:
         """Return what the operator reports at the end of an epoch. Called once, after ``snapshot``."""
-        return OperatorOutcome(late=self.ledger.read(), next_event_time_ms=self.next_event_time_ms())
+        return OperatorOutcome(
+            late=self.ledger.read(), next_event_time_ms=self.next_event_time_ms(), measures=dict(self.measures)
+        )
+
+    def measure(self, metric: EngineMetric, value: int | float) -> None:
+        """Report a value of one of the engine's metrics in this epoch. Its row says how several values are combined."""
+        before = self.measures.get(metric.name)
+        self.measures[metric.name] = value if before is None else metric.epochs.of((before, value))
 
     def next_wakeup_ms(self) -> int | None:
         """When the operator wants an epoch even if there is no input."""

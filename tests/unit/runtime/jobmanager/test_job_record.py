@@ -16,7 +16,8 @@ from flott.common.job_status import JobStatus
 from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
 from flott.graph.stream_graph import StreamGraph
-from flott.reporters.metric_table import Kind, job_rows, kind_of
+from flott.metrics._engine_metrics import Kind
+from flott.reporters.metric_table import job_rows, kind_of, task_metrics
 from flott.runtime.jobmanager.views.checkpoint_record import spread_of
 from flott.runtime.jobmanager.views.job_record import JobRecord
 from flott.runtime.jobmanager.views.job_view import Spread, TaskState
@@ -68,10 +69,17 @@ def _statistics(graph: JobGraph, epoch: int, sizes: list[int], clock: ManualCloc
     places = [(vertex, index) for vertex in graph.vertices for index in range(vertex.parallelism)]
     subtasks = tuple(
         SubtaskStatistics(
-            vertex.id, index, records_in=sizes[at], records_out=sizes[at] // 2, bytes_in=sizes[at] * 3, busy_ms=1.0,
+            vertex.id, index,
+            measures={
+                "numRecordsIn": sizes[at], "numRecordsOut": sizes[at] // 2, "numBytesIn": sizes[at] * 3,
+                "accumulateBusyTimeMs": 1.0,
+            },
             operators={
                 op.id: OperatorStatistics(
-                    sizes[at], sizes[at], state_bytes=at, dropped=sizes[at] % 3,
+                    {
+                        "numRecordsIn": sizes[at], "numRecordsOut": sizes[at], "stateBytes": at,
+                        "numLateRecordsDropped": sizes[at] % 3, "numLateRecords": sizes[at] % 3,
+                    },
                     metrics={"mine": ("sum", sizes[at]), "top": ("max", sizes[at]), "now": ("last", epoch)},
                 )
                 for op in vertex.operators
@@ -107,9 +115,9 @@ def test_any_history_adds_up(history: list[tuple[Any, ...]]) -> None:
                 recorder.on_epoch(statistics)
                 completed, records = completed + 1, records + sum(sizes)
                 for subtask in statistics.subtasks:
-                    totals[subtask.vertex] += subtask.records_in
+                    totals[subtask.vertex] += subtask.measures["numRecordsIn"]
                     for ident in subtask.operators:
-                        mine[ident, subtask.subtask] += subtask.records_in
+                        mine[ident, subtask.subtask] += subtask.measures["numRecordsIn"]
             case ("fail", tolerated):
                 recorder.on_start(epoch + 1, lambda: None)
                 failure = JobFailure("ValueError", "no", vertex=graph.vertices[0].name, subtask=0)
@@ -151,7 +159,7 @@ def test_any_history_adds_up(history: list[tuple[Any, ...]]) -> None:
         assert [shown.index for shown in vertex.subtasks] == list(range(vertex.parallelism))
         for shown in vertex.subtasks:
             assert 0.0 <= shown.busy_ratio <= 1.0
-            assert shown.records_in_per_second >= -1e-6
+            assert task_metrics(shown)["numRecordsInPerSecond"] >= -1e-6
             for operator in vertex.operators:
                 found = shown.metrics[operator.metric_scope]
                 assert found.get("mine", 0) == found.get("numRecordsIn", 0) == mine[operator.id, shown.index]
@@ -183,7 +191,10 @@ def test_what_reporters_are_told_to_only_grow_never_falls(history: list[tuple[An
                 clock.advance(took)
                 look()
                 told = _statistics(graph, epoch, sizes, clock)
-                subtasks = tuple(replace(subtask, busy_ms=busy[epoch - 1]) for subtask in told.subtasks)
+                subtasks = tuple(
+                    replace(subtask, measures={**subtask.measures, "accumulateBusyTimeMs": busy[epoch - 1]})
+                    for subtask in told.subtasks
+                )
                 recorder.on_epoch(replace(told, subtasks=subtasks))
             case ("fail", tolerated):
                 recorder.on_start(epoch, lambda: None)
@@ -295,7 +306,7 @@ def test_a_subtask_that_went_and_came_again_has_no_rate_of_its_former_life() -> 
     run(GRAPHS[2], range(9, 15), 10)
     again = recorder.view().vertices[1].subtasks[1]
     assert again.traffic.records_in == 60
-    assert again.records_in_per_second == pytest.approx(6.0)
+    assert task_metrics(again)["numRecordsInPerSecond"] == pytest.approx(6.0)
     assert again.metrics["Map"]["numRecordsInPerSecond"] == pytest.approx(6.0)
 
 
@@ -309,8 +320,8 @@ def test_a_chain_that_is_cut_leaves_its_operators_their_totals_and_nobody_a_leap
         clock.advance(1_000)
         recorder.on_epoch(_statistics(graph, epoch, [100] * 6, clock))
     source, mapped, sink = recorder.view().vertices
-    assert source.subtasks[0].records_in_per_second == pytest.approx(100.0)
+    assert task_metrics(source.subtasks[0])["numRecordsInPerSecond"] == pytest.approx(100.0)
     assert mapped.subtasks[0].traffic.records_in == 1200
-    assert mapped.subtasks[0].records_in_per_second == pytest.approx(40.0)  # counted from the cut on
+    assert task_metrics(mapped.subtasks[0])["numRecordsInPerSecond"] == pytest.approx(40.0)  # counted from the cut on
     assert sink.subtasks[0].metrics["Sink__Print"]["numRecordsIn"] == 1200
     assert sink.subtasks[0].metrics["Sink__Print"]["numRecordsInPerSecond"] == pytest.approx(40.0)

@@ -17,6 +17,7 @@ from flott.common.watermark_strategy import TimestampAssigner
 from flott.datastream.functions import MapFunction, RuntimeContext
 from flott.errors import SavepointError
 from flott.graph.chain import chain
+from flott.reporters.metric_table import task_metrics
 from flott.runtime.jobmanager.views.job_view import NEVER, JobView, TaskState, Traffic
 from flott.runtime.jobmanager.views.recorder import QUIET_SECONDS, JobRecorder
 from flott.runtime.jobmaster.job_master import JobMaster
@@ -152,7 +153,9 @@ def test_totals_outlive_a_change_of_parallelism(wanted: dict[int, int], tmp_path
     assert vertex_named(view, "Source").traffic.records_out == 120
     assert vertex_named(view, "Count").traffic.records_in == 120
     assert view.metrics["numRecordsIn"] == 120
-    assert all(rate >= 0 for v in view.vertices for s in v.subtasks for rate in (s.busy_ratio, s.records_in_per_second))
+    subtasks = [subtask for vertex in view.vertices for subtask in vertex.subtasks]
+    assert all(subtask.busy_ratio >= 0 for subtask in subtasks)
+    assert all(task_metrics(subtask)["numRecordsInPerSecond"] >= 0 for subtask in subtasks)
 
 
 def test_a_job_that_goes_on_in_a_new_process_counts_anew_and_says_where_it_began(tmp_path: Path) -> None:
@@ -279,7 +282,7 @@ def test_rates_fall_to_nothing_when_nothing_comes_and_the_version_tells(tmp_path
     busy = recorder.view()
     (source,) = busy.vertices[0].subtasks
     assert busy.records_per_second == pytest.approx(100.0)
-    assert source.records_out_per_second == pytest.approx(100.0)
+    assert task_metrics(source)["numRecordsOutPerSecond"] == pytest.approx(100.0)
     assert source.busy_ratio == pytest.approx(0.5)
     assert source.idle_ratio == pytest.approx(0.5)
     version = recorder.version
@@ -414,8 +417,10 @@ def _running_job(clock: ManualClock) -> tuple[JobRecorder, str]:
         recorder.on_start(epoch, lambda: None)
         clock.advance(500)
         subtask = SubtaskStatistics(
-            vertex.id, 0, busy_ms=250.0, records_out=50,
-            operators={op.id: OperatorStatistics(50, 50) for op in vertex.operators},
+            vertex.id, 0, measures={"accumulateBusyTimeMs": 250.0, "numRecordsOut": 50},
+            operators={
+                op.id: OperatorStatistics({"numRecordsIn": 50, "numRecordsOut": 50}) for op in vertex.operators
+            },
         )  # fmt: skip
         recorder.on_epoch(
             EpochStatistics(epoch, 0, 50, 50, 0, clock.now_ms(), True, 0, 0, 1.0, 1.0, 1.0, 1.0, subtasks=(subtask,))

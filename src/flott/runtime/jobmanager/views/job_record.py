@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from flott.common import _options as options
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
-from flott.datastream.connectors.base import Pending
 from flott.graph.job_graph import JobGraph
-from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.accumulators import values_of
 from flott.runtime.jobmanager.views.checkpoint_record import CheckpointRecord
 from flott.runtime.jobmanager.views.job_view import (
@@ -26,7 +24,7 @@ from flott.runtime.jobmanager.views.job_view import (
     bounded,
 )
 from flott.runtime.jobmanager.views.recent import RecentGrowth
-from flott.runtime.jobmanager.views.task_record import Moment, TaskRecord, pending_metrics
+from flott.runtime.jobmanager.views.task_record import Moment, TaskRecord
 from flott.runtime.jobmaster.listener import (
     EpochStatistics,
     JobFailure,
@@ -215,6 +213,7 @@ class JobRecord:
             "lastCheckpointSize": latest.written_bytes if latest is not None else -1,
             "lastCheckpointFullSize": latest.state_bytes if latest is not None else -1,
             "lastCheckpointCompletedTimestamp": latest.acknowledged_ms if latest is not None else -1,
+            "lastCompletedCheckpointId": latest.id if latest is not None else -1,
             "lastCheckpointRestoreTimestamp": checkpoints.restored.restored_ms if checkpoints.restored else -1,
             "numRecordsIn": self._records_in,
             "numRecordsOut": self._records_out,
@@ -228,8 +227,7 @@ class JobRecord:
             metrics["epochTime"] = last.total_ms
             metrics["currentEpoch"] = last.epoch
             metrics["currentLowWatermark"] = last.watermark
-            metrics |= pending_metrics(_sum(last.pending))
-        return metrics
+        return metrics | self._tasks.job_metrics(now)
 
     def _spent_in(self, status: JobStatus, now: Moment) -> int:
         """Milliseconds in a status so far: rounded once, or the sum could become smaller when the status is left."""
@@ -263,13 +261,6 @@ def in_words(strategy: RestartStrategy) -> str:
         case ExponentialDelay(initial_ms, max_ms, multiplier):
             return f"Restart after {initial_ms} ms, and {multiplier:g} times as late each time, up to {max_ms} ms"
     return "No restart"
-
-
-def _sum(pending: Mapping[OperatorId, Pending]) -> Pending:
-    """Of all sources that know."""
-    records = [each.records for each in pending.values() if each.records is not None]
-    sizes = [each.bytes for each in pending.values() if each.bytes is not None]
-    return Pending(sum(records) if records else None, sum(sizes) if sizes else None)
 
 
 def _texts(encoded: bytes | None) -> dict[str, tuple[str, str]]:

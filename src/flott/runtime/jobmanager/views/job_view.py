@@ -99,12 +99,10 @@ class SubtaskView:
     #: Shares of the recent past (about ten seconds): at work, waiting for input, each 0..1.
     busy_ratio: float = 0.0
     idle_ratio: float = 1.0
-    records_in_per_second: float = 0.0
-    records_out_per_second: float = 0.0
-    bytes_in_per_second: float = 0.0
-    bytes_out_per_second: float = 0.0
     watermark: int = MIN_WATERMARK  #: that came in, at the end of the last epoch; of a source, the one it gives out
     state_bytes: int = 0
+    #: The engine's metrics of the subtask as a whole, by name. None: it was archived by an earlier version.
+    own_metrics: Mapping[str, int | float] | None = None
     #: Metrics by operator: of the engine (numRecordsIn, numRecordsOut, numLateRecordsDropped, currentOutputWatermark,
     #: ...) and the user's own. The key is the operator's name as Flink writes it in metric names.
     metrics: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)

@@ -7,22 +7,41 @@ their vertex.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream.connectors.base import Pending
 from flott.graph.job_graph import JobGraph, VertexId
 from flott.graph.operator_ids import OperatorId
+from flott.metrics._engine_metrics import (
+    PENDING_BYTES,
+    PENDING_RECORDS,
+    STATE_BYTES,
+    TASK_BUSY_MS,
+    TASK_BUSY_RATE,
+    TASK_BYTES_IN,
+    TASK_BYTES_OUT,
+    TASK_IDLE_MS,
+    TASK_IDLE_RATE,
+    TASK_RECORDS_IN,
+    TASK_RECORDS_OUT,
+    TASK_WATERMARK,
+    WATERMARK_IN,
+    WATERMARK_LAG,
+    WATERMARK_OUT,
+    Combine,
+    EngineMetric,
+    Kind,
+    Scope,
+    meters_of,
+    metrics_of,
+    widened_to,
+)
 from flott.metrics.metricbase import combine
 from flott.runtime.jobmanager.views.graph_view import VertexOutline, outline
 from flott.runtime.jobmanager.views.job_view import NEVER, SubtaskView, TaskState, Traffic, VertexView
 from flott.runtime.jobmanager.views.recent import RecentGrowth
-from flott.runtime.jobmaster.ledger import DROPPED_METRIC, LATE_METRIC
 from flott.runtime.jobmaster.listener import OperatorStatistics, SubtaskStatistics
-
-#: How many parts the totals of a subtask have before those of its operators: records in and out, bytes in and out,
-#: busy milliseconds. Of every operator of its chain follow records in and out.
-_OWN_PARTS = 5
 
 #: A subtask of a vertex, or of an operator.
 Place = tuple[str, int]
@@ -36,26 +55,31 @@ class Moment:
     seconds: float  #: never goes back
 
 
+#: How the engine's metrics of a scope are combined over epochs, by name.
+Modes = Mapping[str, Combine]
+
+
+def modes_of(scope: Scope) -> Modes:
+    """Return how the metrics of a scope are combined over epochs."""
+    return {metric.name: metric.epochs for metric in metrics_of(scope)}
+
+
+def _add(totals: dict[str, int | float], epoch: Mapping[str, int | float], modes: Modes) -> None:
+    combine(totals, {name: (modes[name].value, value) for name, value in epoch.items() if name in modes})
+
+
 @dataclass
 class OperatorTotals:
     """What one operator subtask has done so far."""
 
-    records_in: int = 0
-    records_out: int = 0
-    late: int = 0
-    dropped: int = 0
+    measures: dict[str, int | float] = field(default_factory=dict)  #: of the engine's metrics
     metrics: dict[str, int | float] = field(default_factory=dict)  #: the user's
-    last: OperatorStatistics = field(default_factory=OperatorStatistics)
 
-    def add(self, epoch: OperatorStatistics) -> None:
-        """Take an epoch into account."""
-        self.records_in += epoch.records_in
-        self.records_out += epoch.records_out
-        self.late += epoch.late
-        self.dropped += epoch.dropped
+    def add(self, epoch: OperatorStatistics, modes: Modes) -> None:
+        """Add an epoch."""
+        _add(self.measures, epoch.measures, modes)
         if epoch.metrics:
             combine(self.metrics, epoch.metrics)
-        self.last = epoch
 
 
 @dataclass
@@ -68,8 +92,7 @@ class SubtaskRecord:
     attempt: int = 0
     start_ms: int = NEVER
     end_ms: int = NEVER
-    traffic: Traffic = field(default_factory=Traffic)
-    state_bytes: int = 0
+    measures: dict[str, int | float] = field(default_factory=dict)  #: of the engine's metrics
     last: SubtaskStatistics | None = None
     in_epoch: bool = False  #: nobody knows yet whether it works or waits
 
@@ -78,24 +101,37 @@ class SubtaskRecord:
         self.state = state
         self.timestamps = {**self.timestamps, state: now_ms}
 
-    def traffic_at(self, now: Moment) -> Traffic:
-        """The totals. What was not spent at work was spent waiting; of an epoch that runs it is not known yet, and
-        what was told once is not taken back."""
+    def measures_at(self, now: Moment) -> dict[str, int | float]:
+        """Return the totals. Time that was not spent working was spent waiting.
+
+        Of an epoch that runs it is not known yet which of the two it was, and a total never decreases.
+        """
         waited_ms = 0.0 if self.in_epoch else max(0.0, (now.seconds - self.since) * 1000)
-        return replace(self.traffic, idle_ms=self.traffic.idle_ms + waited_ms)
+        return {**self.measures, TASK_IDLE_MS.name: self.measures.get(TASK_IDLE_MS.name, 0.0) + waited_ms}
+
+    def traffic_at(self, now: Moment) -> Traffic:
+        """Return the totals that REST shows as I/O metrics."""
+        measures = self.measures_at(now)
+        return Traffic(
+            int(measures.get(TASK_RECORDS_IN.name, 0)),
+            int(measures.get(TASK_RECORDS_OUT.name, 0)),
+            int(measures.get(TASK_BYTES_IN.name, 0)),
+            int(measures.get(TASK_BYTES_OUT.name, 0)),
+            measures.get(TASK_BUSY_MS.name, 0.0),
+            measures[TASK_IDLE_MS.name],
+        )
 
     def begin_epoch(self, now: Moment) -> None:
         """An epoch begins; before that it waited."""
         self.in_epoch = False
-        self.traffic, self.since, self.in_epoch = self.traffic_at(now), now.seconds, True
+        self.measures, self.since, self.in_epoch = self.measures_at(now), now.seconds, True
 
-    def add(self, epoch: SubtaskStatistics, now: Moment) -> None:
+    def add(self, epoch: SubtaskStatistics, now: Moment, modes: Modes) -> None:
         """An epoch is complete."""
-        idle_ms = max(0.0, (now.seconds - self.since) * 1000 - epoch.busy_ms)
-        done = Traffic(epoch.records_in, epoch.records_out, epoch.bytes_in, epoch.bytes_out, epoch.busy_ms, idle_ms)
-        self.traffic, self.since, self.in_epoch = self.traffic.plus(done), now.seconds, False
+        idle_ms = max(0.0, (now.seconds - self.since) * 1000 - epoch.measures.get(TASK_BUSY_MS.name, 0.0))
+        _add(self.measures, {**epoch.measures, TASK_IDLE_MS.name: idle_ms}, modes)
+        self.since, self.in_epoch = now.seconds, False
         self.last = epoch
-        self.state_bytes = epoch.state_bytes
 
 
 class TaskRecord:
@@ -106,6 +142,9 @@ class TaskRecord:
         self._subtasks: dict[Place, SubtaskRecord] = {}
         self._operators: dict[Place, OperatorTotals] = {}
         self._former: dict[VertexId, Traffic] = {}
+        self._former_measures: list[Mapping[str, int | float]] = []  #: of operator subtasks that are gone
+        self._task_rated = [row.rate_of or "" for row in meters_of(Scope.TASK)]
+        self._operator_rated = [row.rate_of or "" for row in meters_of(Scope.OPERATOR)]
         self._pending: Mapping[OperatorId, Pending] = {}
         self._totals: dict[Place, Sequence[float]] = {}
         self._growth: RecentGrowth[Place] = RecentGrowth(now.seconds)
@@ -122,6 +161,7 @@ class TaskRecord:
         for vertex, index in gone:
             traffic = self._subtasks.pop((vertex, index)).traffic_at(now)
             self._former[VertexId(vertex)] = self._former.get(VertexId(vertex), Traffic()).plus(traffic)
+        self._former_measures += [t.measures for place, t in self._operators.items() if place not in operators]
         self._operators = {place: totals for place, totals in self._operators.items() if place in operators}
         same = {vertex.id for vertex in self._vertices if chains.get(vertex.id) == vertex.scopes}
         self._totals = {at: totals for at, totals in self._totals.items() if at in places and at[0] in same}
@@ -153,32 +193,34 @@ class TaskRecord:
         """An epoch is complete that began at some time."""
         self._growth.about_to_grow(began.seconds, now.seconds, self._totals)
         self._pending = pending
+        task_modes, operator_modes = modes_of(Scope.TASK), modes_of(Scope.OPERATOR)
         for epoch in epochs:
-            self._add(epoch, now)
+            self._add(epoch, now, task_modes, operator_modes)
         for subtask in self._subtasks.values():
             subtask.in_epoch = False  # whoever had no part in it waited
 
-    def _add(self, epoch: SubtaskStatistics, now: Moment) -> None:
+    def _add(self, epoch: SubtaskStatistics, now: Moment, task_modes: Modes, operator_modes: Modes) -> None:
         place = (epoch.vertex, epoch.subtask)
         subtask = self._subtasks.get(place)
         if subtask is None:
             subtask = self._subtasks[place] = SubtaskRecord(now.seconds, {TaskState.RUNNING: now.ms})
-        subtask.add(epoch, now)
+        subtask.add(epoch, now, task_modes)
         for ident, statistics in epoch.operators.items():
             at = (ident, epoch.subtask)
             operator = self._operators.get(at)
             if operator is None:
                 operator = self._operators[at] = OperatorTotals()
-            operator.add(statistics)
+            operator.add(statistics, operator_modes)
         self._totals[place] = self._count(epoch.vertex, epoch.subtask, epoch.operators)
 
     def _count(self, vertex: VertexId, index: int, operators: Iterable[OperatorId]) -> list[float]:
         """The totals of a subtask, in the order that rates have."""
-        own = self._subtasks[vertex, index].traffic
-        totals = [own.records_in, own.records_out, own.bytes_in, own.bytes_out, own.busy_ms]
+        own = self._subtasks[vertex, index].measures
+        totals = [own.get(name, 0) for name in self._task_rated]
         for ident in operators:
             operator = self._operators.get((ident, index))
-            totals += (operator.records_in, operator.records_out) if operator is not None else (0, 0)
+            measures = operator.measures if operator is not None else {}
+            totals += (measures.get(name, 0) for name in self._operator_rated)
         return totals
 
     def restart(self, now: Moment, attempt: int) -> None:
@@ -207,7 +249,7 @@ class TaskRecord:
 
     def _vertex(self, vertex: VertexOutline, now: Moment, rates: Mapping[Place, list[float]]) -> VertexView:
         records = [self._subtasks[vertex.id, index] for index in range(vertex.parallelism)]
-        none = [0.0] * (_OWN_PARTS + 2 * len(vertex.scopes))
+        none = [0.0] * (len(self._task_rated) + len(self._operator_rated) * len(vertex.scopes))
         subtasks = tuple(
             self._subtask(vertex, index, record, now, rates.get((vertex.id, index), none))
             for index, record in enumerate(records)
@@ -233,9 +275,20 @@ class TaskRecord:
     def _subtask(
         self, vertex: VertexOutline, index: int, record: SubtaskRecord, now: Moment, rates: list[float]
     ) -> SubtaskView:
-        last = record.last
-        read, written, bytes_in, bytes_out, busy_ms = rates[:_OWN_PARTS]
-        busy = min(1.0, busy_ms / 1000)
+        last, own_rates = record.last, len(self._task_rated)
+        rates_of_task = dict(zip(meters_of(Scope.TASK), rates[:own_rates], strict=True))
+        busy = min(1.0, rates_of_task[TASK_BUSY_RATE] / 1000)
+        watermark = _watermark(vertex, last)
+        values: dict[str, int | float] = {
+            **record.measures_at(now),
+            **{row.name: rate for row, rate in rates_of_task.items()},
+            TASK_BUSY_RATE.name: busy * 1000,
+            TASK_IDLE_RATE.name: (1.0 - busy) * 1000,
+            TASK_WATERMARK.name: watermark,
+        }
+        own = {row.name: values.get(row.name, 0) for row in metrics_of(Scope.TASK)}
+        own |= {row.name: self._combined(row, vertex, index) for row in widened_to(Scope.TASK)}
+        step = len(self._operator_rated)
         return SubtaskView(
             index=index,
             state=record.state,
@@ -249,45 +302,59 @@ class TaskRecord:
             traffic=record.traffic_at(now),
             busy_ratio=busy,
             idle_ratio=1.0 - busy,
-            records_in_per_second=read,
-            records_out_per_second=written,
-            bytes_in_per_second=bytes_in,
-            bytes_out_per_second=bytes_out,
-            watermark=_watermark(vertex, last),
-            state_bytes=record.state_bytes,
+            watermark=watermark,
+            state_bytes=int(own[STATE_BYTES.name]),
+            own_metrics=own,
             metrics={
-                scope: self._operator_metrics(ident, index, now, rates[at], rates[at + 1])
-                for (ident, scope), at in zip(vertex.scopes.items(), range(_OWN_PARTS, len(rates), 2), strict=True)
+                scope: self._operator_metrics(ident, index, now, rates[at : at + step])
+                for (ident, scope), at in zip(
+                    vertex.scopes.items(), range(own_rates, len(rates), step), strict=True
+                )
             },
         )
 
+    def _combined(self, row: EngineMetric, vertex: VertexOutline, index: int) -> int | float:
+        """Return a metric of a subtask that is the combination of those of its operators."""
+        totals = (self._operators.get((ident, index)) for ident in vertex.scopes)
+        found = [each.measures[row.name] for each in totals if each is not None and row.name in each.measures]
+        return row.subtasks.of(found) if found and row.subtasks is not None else 0
+
+    def job_metrics(self, now: Moment) -> dict[str, int | float]:
+        """Return the metrics of the job that are combinations of those of its operators."""
+        parts = [self._operator_values(OperatorId(ident), index, now) for ident, index in self._operators]
+        combined: dict[str, int | float] = {}
+        for row in widened_to(Scope.JOB):
+            known = [*parts, *(self._former_measures if row.kind is Kind.COUNTER else ())]
+            found = [values[row.name] for values in known if row.name in values]
+            if found and row.subtasks is not None:
+                combined[row.name] = row.subtasks.of(found)
+        return combined
+
     def _operator_metrics(
-        self, ident: OperatorId, index: int, now: Moment, read: float, written: float
+        self, ident: OperatorId, index: int, now: Moment, rates: Sequence[float]
     ) -> dict[str, int | float]:
         totals = self._operators.get((ident, index))
         if totals is None:
             return {}
-        last = totals.last
-        metrics = {
-            **totals.metrics,  # first: the engine's own names are the engine's
-            "numRecordsIn": totals.records_in,
-            "numRecordsOut": totals.records_out,
-            "numRecordsInPerSecond": read,
-            "numRecordsOutPerSecond": written,
-            DROPPED_METRIC: totals.dropped,
-            LATE_METRIC: totals.late + totals.dropped,
-            "currentInputWatermark": last.watermark_in,
-            "currentOutputWatermark": last.watermark_out,
-            "stateBytes": last.state_bytes,
-            "stateEntries": last.state_entries,
-        }
+        values = self._operator_values(ident, index, now)
+        values |= {row.name: rate for row, rate in zip(meters_of(Scope.OPERATOR), rates, strict=True)}
+        # The user's are first: a name of the engine always means the engine's metric.
+        return {**totals.metrics, **{r.name: values[r.name] for r in metrics_of(Scope.OPERATOR) if r.name in values}}
+
+    def _operator_values(self, ident: OperatorId, index: int, now: Moment) -> dict[str, int | float]:
+        """Return the values of the engine's metrics of an operator subtask, without rates."""
+        values = dict(self._operators[ident, index].measures)
         pending = self._pending.get(ident)
         if pending is not None:  # a source
-            if MIN_WATERMARK < last.watermark_out < MAX_WATERMARK:
-                metrics["watermarkLag"] = now.ms - last.watermark_out
-            if index == 0:  # of the source as a whole: sums over subtasks are right
-                metrics |= pending_metrics(pending)
-        return metrics
+            watermark = values.get(WATERMARK_OUT.name, MIN_WATERMARK)
+            if MIN_WATERMARK < watermark < MAX_WATERMARK:
+                values[WATERMARK_LAG.name] = now.ms - watermark
+            if index == 0:  # these describe the source as a whole, and sums over subtasks must be right
+                if pending.records is not None:
+                    values[PENDING_RECORDS.name] = pending.records
+                if pending.bytes is not None:
+                    values[PENDING_BYTES.name] = pending.bytes
+        return values
 
 
 def state_of_all(states: list[TaskState]) -> TaskState:
@@ -305,13 +372,4 @@ def _watermark(vertex: VertexOutline, last: SubtaskStatistics | None) -> int:
     head = last.operators.get(vertex.head) if last is not None else None
     if head is None:
         return MIN_WATERMARK
-    return head.watermark_out if vertex.is_source else head.watermark_in
-
-
-def pending_metrics(pending: Pending) -> dict[str, int | float]:
-    found: dict[str, int | float] = {}
-    if pending.records is not None:
-        found["pendingRecords"] = pending.records
-    if pending.bytes is not None:
-        found["pendingBytes"] = pending.bytes
-    return found
+    return int(head.measures.get((WATERMARK_OUT if vertex.is_source else WATERMARK_IN).name, MIN_WATERMARK))
