@@ -240,6 +240,13 @@ WATERMARK_OUT = _gauge(
 STATE_BYTES = _gauge(
     "stateBytes", Scope.OPERATOR, _BYTES, "Bytes of state in the last checkpoint.", Combine.SUM, (Scope.TASK,)
 )
+STATE_BYTES_WRITTEN = _counter(
+    "stateBytesWritten",
+    Scope.OPERATOR,
+    _BYTES,
+    "Bytes of changed state that epochs have saved.",
+    (Scope.TASK, Scope.JOB),
+)
 STATE_ENTRIES = _gauge("stateEntries", Scope.OPERATOR, "entries", "Entries of state.", Combine.SUM)
 
 # --- a subtask of a source: only sources that know these numbers have them -------------------------------------------

@@ -102,6 +102,11 @@ def test_every_metric_of_the_engine_has_a_row_and_every_row_has_a_value(tmp_path
     assert set(table.ROWS[Scope.OPERATOR]) - of_operators <= of_sources
 
 
+def test_the_bytes_of_changed_state_add_up_to_what_checkpoints_have_written(tmp_path: Path) -> None:
+    job = running_job(tmp_path)
+    assert job.metrics["stateBytesWritten"] == sum(each.written_bytes for each in job.checkpoints.history) > 0
+
+
 def test_a_scope_has_at_most_one_metric_of_a_name() -> None:
     with pytest.raises(ValueError, match="has a metric numRecordsIn already"):
         table.define(table.RECORDS_IN)

@@ -43,11 +43,13 @@ def _save_operator(slot: OperatorSlot, storage: Storage, name: str) -> OperatorR
     files: list[StateFile | OperatorStateFile] = [*(sequence or ())]
     if operator_state is not None:
         files.append(operator_state)
+    written_bytes = sum(file.size for file in files if file.name.startswith(name))
+    slot.operator.measure(table.STATE_BYTES_WRITTEN, written_bytes)
     return OperatorReport(
         watermark=slot.operator.watermark,
         sequence=sequence,
         operator_state=operator_state,
-        written_bytes=sum(file.size for file in files if file.name.startswith(name)),
+        written_bytes=written_bytes,
         progress=outcome.progress,
         splits=dict(outcome.splits),
         committables=outcome.committables,
@@ -75,7 +77,7 @@ def _measures(slot: OperatorSlot, outcome: OperatorOutcome, state_bytes: int) ->
         table.WATERMARK_OUT.name: slot.time_out.watermark,
         table.STATE_BYTES.name: state_bytes,
         table.STATE_ENTRIES.name: keyed_entries + slot.operator_state.size(),
-        **outcome.measures,
+        **slot.operator.measures,
     }
 
 

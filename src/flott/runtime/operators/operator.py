@@ -185,9 +185,7 @@ class Operator:
 
     def outcome(self) -> OperatorOutcome:
         """Return what the operator reports at the end of an epoch. Called once, after ``snapshot``."""
-        return OperatorOutcome(
-            late=self.ledger.read(), next_event_time_ms=self.next_event_time_ms(), measures=dict(self.measures)
-        )
+        return OperatorOutcome(late=self.ledger.read(), next_event_time_ms=self.next_event_time_ms())
 
     def measure(self, metric: EngineMetric, value: int | float) -> None:
         """Report a value of one of the engine's metrics in this epoch. Its row says how several values are combined."""

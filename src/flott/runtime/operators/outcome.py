@@ -29,8 +29,6 @@ class OperatorOutcome:
     splits: Mapping[str, SplitReport] = field(default_factory=dict)  #: of a source: where its splits stand
     committables: list[Json] = field(default_factory=list)  #: of a sink
     results: list[Any] | None = None  #: of a driver sink: the records that the driver gets
-    #: Values of the engine's own metrics (``flott.metrics._engine_metrics``) in this epoch, by name.
-    measures: Mapping[str, int | float] = field(default_factory=dict)
     #: What the epoch added to the user's metrics: name -> (how it is combined, number).
     metrics: Mapping[str, tuple[str, int | float]] = field(default_factory=dict)
     accumulators: Mapping[str, Accumulator[Any, Any]] = field(default_factory=dict)  #: the user's
