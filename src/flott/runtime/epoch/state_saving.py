@@ -85,7 +85,8 @@ def _save_keyed_state(slot: OperatorSlot, storage: Storage, name: str) -> FileSe
     if slot.keyed_state is None:
         return None
     with _failing_as(slot.described, "saving its keyed state"):
-        return slot.keyed_state.save(slot.files, storage, name)
+        slot.files = slot.keyed_state.save(slot.files, storage, name)
+    return slot.files
 
 
 def _save_operator_state(slot: OperatorSlot, storage: Storage, name: str) -> OperatorStateFile | None:

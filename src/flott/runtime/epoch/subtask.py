@@ -284,7 +284,6 @@ class Subtask:
         scope.epoch, scope.attempt, scope.attempt_id = plan.epoch, plan.attempt, attempt_id
         scope.now_ms, scope.seed, scope.origin = plan.now_ms, plan.seed, None
         for index, slot in enumerate(self.slots):
-            slot.counts.begin()
             starts = plan.states.get(slot.described.id)
             self._restore_operator(index, starts[self.index] if starts is not None else SubtaskState())
         for operator in self.operators:
@@ -316,10 +315,14 @@ class Subtask:
             former.close()
 
     def begin(self) -> None:
-        """Start the epoch, last operator first: what fires at once finds everything after it ready."""
+        """Start processing after ``restore``, or after state was saved: what is counted starts from zero.
+
+        The last operator is first: what fires at once finds everything after it ready.
+        """
         for partition in self.partitions.values():
             partition.begin()
         for slot in reversed(self.slots):
+            slot.counts.begin()
             slot.operator.ledger.begin()
             slot.operator.measures = {}
             slot.operator.begin()

@@ -1,13 +1,14 @@
 """The steps of a task, each a function of its own. Task side.
 
     restore_state   bring every subtask to the version of its state that a plan names
-    begin           start processing: timers that are due fire
+    begin           start processing, or continue after save_state: timers that are due fire
     read_input      read batches and push them through the subtasks        (``input_reading``)
     advance_time    advance event time, and tell the receivers
     save_state      make changed state durable, and report                 (``state_saving``)
 
-``flott.runtime.epoch.task`` calls them once per epoch, in this order. A task that runs continuously would call
-``read_input`` with the batches that have arrived, and the last two whenever a checkpoint is due.
+``flott.runtime.epoch.task`` calls them once per epoch, in this order. A task that runs continuously can call
+``read_input`` for the buffers that have arrived, ``advance_time`` when event time has advanced, and ``save_state``,
+followed by ``begin``, when a checkpoint is due (``tests/unit/runtime/epoch/test_task_steps.py`` does so).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def restore_state(task: StageTask, plan: EpochPlan, attempt_id: str) -> None:
 
 
 def begin(task: StageTask) -> None:
-    """Start processing. The last subtask is first: what others emit at once finds it ready."""
+    """Start processing, or continue after ``save_state``. The last subtask is first, so that it is ready for others."""
     for subtask in reversed(task.subtasks):
         task.turn_to(subtask)
         subtask.begin()
