@@ -8,7 +8,10 @@ READY    := $(VENV)/.ready
 PY       := $(VENV)/bin/python
 ARGS     ?=
 # Tests without a JVM share no file and no port: one process a core. To debug one: ARGS="-n 0 --pdb -k …".
-WITHOUT_JVM = -m "not spark" -n auto --dist worksteal
+WITHOUT_JVM = -q --progress -m "not spark" -n auto --dist worksteal
+# Tests with Spark wait most of the time: two processes, each with a group of tests that share a Spark (tests/spark/conftest.py).
+WITH_SPARK = -q --progress -m spark -n 2 --dist loadgroup
+SPARK_TESTS = $(if $(findstring tests/,$(ARGS)),,tests/spark tests/examples)
 
 # A Java that is not on PATH is remembered by scripts/setup. Read when a recipe runs: the file may be made by this very make.
 WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;
@@ -30,17 +33,18 @@ demo: $(READY)  ## run examples/demo.py
 
 test: $(READY)  ## all tests: first those without a JVM, then those with Spark
 	@$(WITH_JAVA) unit=0; spark=0; \
-	echo "== tests without a JVM"; $(PY) -m pytest -q $(WITHOUT_JVM) $(ARGS) || unit=$$?; \
-	echo "== tests with Spark";    $(PY) -m pytest -q -m spark $(ARGS) || spark=$$?; \
+	echo "== 1 of 2: tests without a JVM"; $(PY) -m pytest $(WITHOUT_JVM) $(ARGS) || unit=$$?; \
+	echo "== 2 of 2: tests with Spark";    $(PY) -m pytest $(WITH_SPARK) $(ARGS) $(SPARK_TESTS) || spark=$$?; \
 	echo "== without a JVM: $$([ $$unit = 0 ] && echo passed || echo "FAILED (pytest exit code $$unit)")"; \
 	echo "== with Spark:    $$([ $$spark = 0 ] && echo passed || echo "FAILED (pytest exit code $$spark)")"; \
+	echo "== it took $$((SECONDS / 60)) min $$((SECONDS % 60)) s"; \
 	[ $$unit = 0 ] && [ $$spark = 0 ]
 
 test-unit: $(READY)  ## the tests that need no JVM (minutes)
-	@$(PY) -m pytest -q $(WITHOUT_JVM) $(ARGS)
+	@$(PY) -m pytest $(WITHOUT_JVM) $(ARGS)
 
 test-spark: $(READY)  ## the tests that start Spark
-	@$(WITH_JAVA) $(PY) -m pytest -q -m spark $(ARGS)
+	@$(WITH_JAVA) $(PY) -m pytest $(WITH_SPARK) $(ARGS) $(SPARK_TESTS)
 
 simulation: $(READY)  ## thousands of small jobs that crash at random; ARGS="--seeds 5000", or a seed to see it again
 	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000 --job-takeovers 1000)

@@ -1,4 +1,4 @@
-"""What all tests share: none of them reads the configuration of the machine it runs on, or writes into its home."""
+"""What all tests share: the settings of hypothesis, a home of their own, and lines that tell how far a run has come."""
 
 from __future__ import annotations
 
@@ -6,8 +6,38 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+from hypothesis import HealthCheck, settings
 
-def pytest_configure() -> None:
+from tests.progress import Progress
+
+# The only profile. A test neither fails nor changes because the machine is busy, so nothing in it is about time. CI
+# takes the same examples in every run: what fails there is due to the change. Other runs look for new examples, and
+# print how to repeat one that fails.
+settings.register_profile(
+    "flott",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("flott")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--progress", action="store_true", help="lines with share, time and the tests that run, instead of dots"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _own_home()
+    if config.getoption("--progress") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress(config), "progress")
+
+
+def _own_home() -> None:
+    """No test reads the configuration of the machine it runs on, or writes into the user's home."""
     for name in [name for name in os.environ if name.startswith("FLOTT_") and not name.startswith("FLOTT_TEST_")]:
         del os.environ[name]
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")  # a home each: what announces a session lies in it

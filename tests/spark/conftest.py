@@ -1,4 +1,14 @@
-"""Tests that need a JVM: one Spark context for everything that can share it, processes of their own for the rest."""
+"""Tests that need a JVM: one Spark context for everything that can share it, processes of their own for the rest.
+
+The recipe runs these tests in two processes, since a test with Spark waits most of its time. Tests that share something
+expensive form a group, and a group runs in one of the two processes:
+
+    session     those that use the shared JobManager (cluster/conftest.py)
+    context     those that use the shared Spark context
+    a module    all others; what they share, a fixture of the module makes
+
+The two large groups come first, so that each process has one; then each takes the next module when it is free.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +32,25 @@ MakeEnvironment = Callable[..., StreamExecutionEnvironment]
 StartDriver = Callable[..., DriverProcess]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+    order = {"session": 0, "context": 1}
+    items.sort(key=lambda item: order.get(_group(item), 2))
+
+
+def _group(item: pytest.Item) -> str:
+    """Return which tests share what is expensive with a test."""
+    needed = getattr(item, "fixturenames", ())
+    if "spark" in needed:
+        return "context"
+    if "session" in needed and HERE / "cluster" in item.path.parents:
+        return "session"
+    return item.path.stem
 
 
 @pytest.fixture(scope="session")

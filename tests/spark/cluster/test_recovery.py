@@ -26,7 +26,7 @@ def java(session: Session) -> int:
 
 
 def job_processes(session: Session) -> list[int]:
-    return [pid for pid, line in session.process.processes().items() if "cluster.job_runner" in line]
+    return [pid for pid, line in session.process.processes().items() if "job_runner" in line]
 
 
 def await_restored(session: Session, job: str) -> None:

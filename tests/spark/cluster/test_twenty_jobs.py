@@ -152,6 +152,6 @@ def test_twenty_jobs_come_and_go_under_load_and_nobody_is_disturbed(
     # What they wrote is exact, and they are gone.
     for number in (*range(JOBS), KILLED):
         assert counts(output / str(number)), f"job {number} has written nothing"
-    wait_for(lambda: not processes(session, "cluster.job_runner"), 30)
+    wait_for(lambda: not processes(session, "job_runner"), 30)
     wait_for(lambda: not processes(session, "pyspark.worker"), 30)
     assert session.rest.get("/overview")["jobs-running"] == 0

@@ -403,7 +403,7 @@ def _larger(known: st.SearchStrategy[_Known]) -> st.SearchStrategy[_Known]:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_hint_of_any_depth_stands_for_a_type_that_takes_its_values_as_they_are(data: st.DataObject) -> None:
     hint, expected, values = data.draw(st.recursive(st.sampled_from(_ATOMS), _larger, max_leaves=6))

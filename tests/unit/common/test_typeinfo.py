@@ -321,7 +321,7 @@ def batches(declared: Any) -> st.SearchStrategy[tuple[Any, list[Any]]]:
     return st.tuples(st.just(declared), st.lists(mostly, max_size=8))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(DECLARED.flatmap(batches))
 def test_conform_accepts_exactly_what_the_slow_check_accepts(case: tuple[Any, list[Any]]):
     declared, values = case

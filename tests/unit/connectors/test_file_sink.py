@@ -360,7 +360,7 @@ def bucketed(base: str, policy: Any) -> FileSink:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), after=st.booleans(), dies=st.booleans())
 def test_a_crash_at_any_step_of_any_commit_loses_and_doubles_nothing(seed: int, after: bool, dies: bool) -> None:
     rng = Random(seed)

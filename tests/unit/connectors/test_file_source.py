@@ -60,7 +60,7 @@ def read_all(source: FileSource, seed: int = 0, **options: Any) -> list[Any]:
 # ---- lines ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     content=st.lists(st.tuples(st.text("aä\u2028😀\r\x0b", max_size=8), st.sampled_from(["\n", "\r\n"])), max_size=30),
     tail=st.text("bß", max_size=5),
@@ -83,7 +83,7 @@ def test_any_cutting_of_a_file_gives_every_line_exactly_once(
     assert found == (expected if expected[-1] else expected[:-1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(files=st.lists(st.tuples(lines, st.booleans(), st.sampled_from(["\n", "\r\n"])), max_size=4),
        block=st.integers(1, 200), seed=seeds)  # fmt: skip
 def test_text_files_give_every_line_once_in_the_order_of_each_block(
@@ -286,7 +286,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
 # ---- JSON lines -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(records=st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=9) | st.none()),
                         max_size=30), block=st.integers(1, 300), seed=seeds)  # fmt: skip
 def test_json_lines_come_back_as_they_were(records: list[dict[str, Any]], block: int, seed: int) -> None:
@@ -324,7 +324,7 @@ def test_malformed_json_is_named_or_skipped_and_logged(tmp_path: Path, caplog: p
 fields = st.text(st.characters(blacklist_characters="\r\0", blacklist_categories=("Cs",)), max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rows=st.lists(st.tuples(fields, fields), max_size=30), seed=seeds, end=st.sampled_from(["\n", "\r\n"]))
 def test_csv_with_quoted_line_ends_comes_back_as_it_was(rows: list[tuple[str, str]], seed: int, end: str) -> None:
     with TemporaryDirectory() as folder:
@@ -391,7 +391,7 @@ def test_a_csv_schema_gives_rows(tmp_path: Path) -> None:
 # ---- Parquet ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(0, 200), max_size=3),
     group=st.integers(1, 60),

@@ -20,7 +20,7 @@ from tests.unit.connectors.source_driver import enumerator_of, run_source, throu
 seeds = st.integers(0, 2**32)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(start=st.integers(-50, 50), length=st.integers(1, 400), seed=seeds)
 def test_a_number_sequence_gives_every_number_once_and_each_split_in_order(start: int, length: int, seed: int) -> None:
     run = run_source(NumberSequenceSource(start, start + length - 1), Random(seed))
@@ -58,7 +58,7 @@ def test_a_number_sequence_does_not_go_backwards() -> None:
         NumberSequenceSource(5, 4)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(size=st.integers(0, 300), limit=st.none() | st.integers(1, 20), seed=seeds)
 def test_a_collection_gives_its_elements_in_order(size: int, limit: int | None, seed: int) -> None:
     run = run_source(CollectionSource(tuple(range(size)), limit), Random(seed))
@@ -72,7 +72,7 @@ def test_a_collection_that_became_shorter_is_refused() -> None:
         enumerator_of(CollectionSource((1,)), {"version": 1, "next": 2})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(count=st.integers(0, 400), rate=st.none() | st.sampled_from([0.5, 20.0, 1000.0, 1e6]), seed=seeds)
 def test_generated_records_come_once_each_and_each_split_in_order(count: int, rate: float | None, seed: int) -> None:
     count = min(count, 5) if rate == 0.5 else count

@@ -358,7 +358,7 @@ records = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40)), max_siz
     ],
     ids=["tumbling", "sliding"],
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(one=records, two=records)
 def test_a_window_join_is_the_product_of_both_sides_per_key_and_window(
     assigner: Any, windows_of: Callable[[int], list[int]], one: list[tuple[str, int]], two: list[tuple[str, int]]

@@ -122,7 +122,6 @@ def test_no_request_makes_the_server_fail(schema: Any, method: str, path: str) -
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         database=None,
         derandomize=True,
         phases=[Phase.generate],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -79,8 +79,7 @@ from tests.unit.rest.views import ids, job_views, numbers, task_manager_views
 
 BRIEF = settings(
     max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
 HEX = re.compile(r"[0-9a-f]{32}")
@@ -214,25 +213,31 @@ def wide_job(ident: str, vertices: int, parallelism: int) -> JobView:
     return replace(job, vertices=wide, status=JobStatus.RUNNING)
 
 
-def best_ms(action: Callable[[], object]) -> float:
-    """The least process time of several runs: other processes of the machine do not count."""
-    spent = []
-    for _ in range(7):
-        began = time.process_time()
+def calls_of(action: Callable[[], object]) -> int:
+    """Return how many functions are called: how long they take depends on the machine and what else it does."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
         action()
-        spent.append(time.process_time() - began)
-    return min(spent) * 1000
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 @pytest.mark.parametrize(
-    ("reply", "limit_ms"),
+    ("reply", "limit"),
     [
-        pytest.param(lambda: job_detail(wide_job("a" * 32, 20, 8), NOW), 3, id="detail"),
-        pytest.param(lambda: jobs_overview([wide_job("a" * 32, 3, 4)] * 100, NOW), 5, id="overview"),
+        pytest.param(lambda: job_detail(wide_job("a" * 32, 20, 8), NOW), 3_000, id="detail"),
+        pytest.param(lambda: jobs_overview([wide_job("a" * 32, 3, 4)] * 100, NOW), 8_000, id="overview"),
     ],
 )
-def test_pages_that_are_asked_for_again_and_again_are_cheap(reply: Callable[[], object], limit_ms: float) -> None:
-    assert best_ms(lambda: json.dumps(reply())) < limit_ms
+def test_pages_that_are_asked_for_again_and_again_are_cheap(reply: Callable[[], object], limit: int) -> None:
+    assert calls_of(lambda: json.dumps(reply())) < limit
 
 
 @given(ids)

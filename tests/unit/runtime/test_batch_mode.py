@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.common import Configuration, Duration, JobStatus, Time, WatermarkStrategy
@@ -487,7 +487,7 @@ RECORDS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.integ
 
 
 @given(RECORDS, st.integers(1, 3), st.sampled_from(["1b", "1kb", "10mb"]))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=30)
 def test_any_input_in_any_order_gives_the_same_windows(records: list[Any], parallelism: int, memory: str) -> None:
     env = environment("BATCH", parallelism, flott__exchange__memory=memory)
     stream = events(env, TIMED, records).key_by(first).window(TumblingEventTimeWindows.of(Time.milliseconds(20)))

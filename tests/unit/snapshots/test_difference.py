@@ -102,7 +102,7 @@ def found(changes: Any) -> set[tuple[Any, ...]]:
     return shown
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(COMMANDS, COMMANDS, st.integers(1, 3), st.integers(1, 3))
 def test_two_checkpoints_differ_as_their_models_do(first: list[Any], second: list[Any], one: int, two: int) -> None:
     script = [("a", "none", 0), *first, EndOfEpoch(), ("a", "none", 0), *second, EndOfEpoch()]

@@ -449,7 +449,7 @@ def test_records_are_transformed_without_their_class(tmp_path: Path, monkeypatch
 # --- rows by key group -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers())), st.integers(1, 7))
 def test_rows_come_back_by_group_in_the_order_they_came(rows: list[tuple[int, int]], collected: int) -> None:
     with GroupedRows(collected) as grouped:

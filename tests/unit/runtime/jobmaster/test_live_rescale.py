@@ -216,7 +216,7 @@ REQUESTS = st.builds(to, st.integers(1, 5), st.one_of(st.none(), st.sampled_from
 STEPS = st.sampled_from(["planned", "ran", "acknowledged", "completed", "committed"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     inputs(),
     st.integers(1, 4),
@@ -244,7 +244,7 @@ def test_whatever_is_rescaled_whenever_the_results_are_those_of_a_job_that_never
     assert all(answer.done() for answer in asked.answers)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     inputs(),
     st.dictionaries(st.tuples(STEPS, st.integers(1, 7)), st.lists(REQUESTS, min_size=1, max_size=2), max_size=4),

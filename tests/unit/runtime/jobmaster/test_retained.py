@@ -308,7 +308,7 @@ def play(root: str, elsewhere: Path, moves: list[Any], retain: int, compaction: 
     assert len(job.retained.completed) <= retain
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(moves=st.lists(_moves, max_size=25), retain=st.integers(1, 3))
 def test_whatever_happens_a_checkpoint_keeps_its_files_and_a_sweep_leaves_nothing_else(tmp_path_factory, moves, retain):
     root, elsewhere = tmp_path_factory.mktemp("job"), tmp_path_factory.mktemp("savepoints")
@@ -388,7 +388,7 @@ class Careless(Compaction):
 
 @pytest.mark.parametrize("mutant", [LetsGoTooEarly, NeverLetsGo, WritesUnguarded, Careless])
 def test_a_broken_promise_would_be_noticed(mutant, tmp_path_factory):
-    @settings(max_examples=300, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=300, database=None, derandomize=True, phases=[Phase.generate])
     @given(moves=st.lists(_moves, min_size=10, max_size=25), retain=st.integers(1, 3))
     def search(moves: list[Any], retain: int) -> None:
         root, elsewhere = tmp_path_factory.mktemp("job"), tmp_path_factory.mktemp("savepoints")

@@ -111,7 +111,7 @@ def test_a_log_is_followed_by_its_cursor_and_unfinished_lines_wait(tmp_path: Pat
     assert messages(read_log(tmp_path, "job.log", cursor=rest.cursor)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 6), max_size=8), st.integers(1, 900), st.integers(2, 400))
 def test_whoever_follows_sees_every_line_once_while_the_files_rotate(
     batches: list[int], file_bytes: int, answer_bytes: int
@@ -144,7 +144,7 @@ def test_a_cursor_into_a_file_that_is_gone_goes_on_with_the_oldest(tmp_path: Pat
     assert messages(read_log(tmp_path, "job.log", cursor=cursor)) == ["3"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lines=st.lists(st.sampled_from(["a", "b" * 50, "c" * 3000]), max_size=20),
     tail=st.integers(0, 12),

@@ -21,7 +21,7 @@ def lines_in(path: Path) -> list[bytes]:
     return [line for file in family(path) for line in file.read_bytes().splitlines()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     batches=st.lists(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b"")))),
     size=st.integers(1, 80),

@@ -33,7 +33,7 @@ from tests.unit.runtime.managed_state.typed_values import (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_every_value_that_conforms_comes_back_exactly(data: st.DataObject) -> None:
     declared, strategy = data.draw(typed)
@@ -46,7 +46,7 @@ def test_every_value_that_conforms_comes_back_exactly(data: st.DataObject) -> No
     assert exact(read) == exact(values)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_values_of_any_other_type_come_back_too(data: st.DataObject) -> None:
     declared, _ = data.draw(typed)
@@ -57,7 +57,7 @@ def test_values_of_any_other_type_come_back_too(data: st.DataObject) -> None:
     assert exact(decode_column(schema, encode_column(schema, values))) == exact(values)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_what_was_read_plainly_is_written_as_what_it_was(data: st.DataObject) -> None:
     declared, strategy = data.draw(typed)

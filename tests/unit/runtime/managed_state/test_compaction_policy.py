@@ -128,7 +128,7 @@ def test_files_of_other_subtasks_are_compacted_as_soon_as_possible():
     assert run_to_compact(pieces, RULES) == Run(0, 3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10**9),
     st.sampled_from([(10, 10), (10, 100 * KB), (100 * KB, 100 * KB), (10, 20 * MB)]),

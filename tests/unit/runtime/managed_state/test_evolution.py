@@ -269,7 +269,7 @@ def test_a_class_that_only_this_process_has_is_made_again_without_writing_anythi
     assert verdict.function(restored) == [Local(1)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_type_that_did_not_change_changes_nothing(data: st.DataObject) -> None:
     declared, strategy = data.draw(typed)
@@ -283,7 +283,7 @@ def test_a_type_that_did_not_change_changes_nothing(data: st.DataObject) -> None
             assert verdict == Same()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_whatever_is_not_refused_conforms_afterwards(data: st.DataObject) -> None:
     (old, strategy), (new, _) = data.draw(typed), data.draw(typed)

@@ -346,7 +346,7 @@ IN_DATABASES = False
 
 
 @given(configs, st.lists(epochs, max_size=12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_program_sees_the_same_whoever_runs_it_and_whenever_state_is_cleaned_up(
     config: StateTtlConfig, script: list[Any]
 ) -> None:
@@ -354,7 +354,7 @@ def test_a_program_sees_the_same_whoever_runs_it_and_whenever_state_is_cleaned_u
 
 
 @given(configs, st.lists(epochs, max_size=8))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_same_with_state_in_databases(config: StateTtlConfig, script: list[Any]) -> None:
     pytest.importorskip("rocksdict", reason="the RocksDB binding is not installed")
     with mock.patch(f"{__name__}.IN_DATABASES", True), TemporaryDirectory() as folder:

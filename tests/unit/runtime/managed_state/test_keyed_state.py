@@ -45,7 +45,7 @@ def files_of(sequence: FileSequence) -> list[str]:
     return [file.name for file in sequence]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(epochs, max_size=14))
 def test_any_worker_at_any_time_holds_what_plain_dicts_would(history):
     storage, sequence, model = MemoryStorage(), (), Model()
@@ -78,7 +78,7 @@ def test_any_worker_at_any_time_holds_what_plain_dicts_would(history):
         assert worker.view() == model.view()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.lists(operations, min_size=1, max_size=6), runs), min_size=2, max_size=20), st.data())
 def test_a_worker_that_was_away_catches_up_through_compacted_files(history, data):
     storage, sequence, live = MemoryStorage(), (), Worker()
@@ -121,7 +121,7 @@ parallelisms = st.one_of(st.none(), st.integers(1, 5))
 changes = st.tuples(st.lists(operations, max_size=6), parallelisms, st.lists(runs, max_size=5))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(changes, max_size=10), st.integers(1, 5))
 @example([([("put", "a", 1), ("add", "b", 2)], 3, []), ([], 2, [(0, 2)])], 1)
 def test_after_any_changes_of_parallelism_every_entry_is_there_exactly_once(history, parallelism):

@@ -153,7 +153,7 @@ class Job:
         ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(events, max_size=14))
 def test_state_is_what_the_completed_epochs_made_it(happenings: list[Any]) -> None:
     job = Job()

@@ -90,7 +90,7 @@ def deltas(draw: st.DrawFn) -> tuple[TableHeader, Any]:
     return TableHeader("s", kind, namespaced, *schemas, {"ms": 1} if has_ttl else None), delta
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(deltas())
 def test_changes_come_back_exactly(case: tuple[TableHeader, Any]) -> None:
     header, delta = case

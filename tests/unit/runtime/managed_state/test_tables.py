@@ -110,7 +110,7 @@ steps = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 13)), 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(steps, st.data())
 def test_merged_deltas_bring_any_copy_within_them_to_the_end(kind, epochs, data):
     make, change = KINDS[kind]

@@ -84,7 +84,7 @@ epoch_steps = st.builds(
 epochs_of_steps = st.lists(epoch_steps, min_size=1, max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(epochs_of_steps)
 def test_a_timeline_holds_what_a_sorted_list_would(epochs: list[list[tuple[Any, int]]]) -> None:
     table, model = TimelineTable(), Model()
@@ -96,7 +96,7 @@ def test_a_timeline_holds_what_a_sorted_list_would(epochs: list[list[tuple[Any, 
         assert table.size() == len(model.view())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(epochs_of_steps, st.data())
 def test_merged_deltas_bring_any_copy_within_them_to_the_end(epochs: list[list[Any]], data: st.DataObject) -> None:
     live, model, views = TimelineTable(), Model(), [{}]
@@ -129,7 +129,7 @@ def apply_all(table: TimelineTable, deltas: dict[int, Any]) -> None:
         table.apply(travelled(delta))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(epochs_of_steps, epochs_of_steps)
 def test_a_dump_rebuilds_the_table_and_later_deltas_fit_both(before: list[list[Any]], after: list[list[Any]]) -> None:
     live, model = TimelineTable(), Model()
@@ -148,7 +148,7 @@ def test_a_dump_rebuilds_the_table_and_later_deltas_fit_both(before: list[list[A
         assert view(follower) == view(restored) == model.view()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(epoch_steps, runs), min_size=1, max_size=8), st.data())
 def test_state_files_restore_it_in_any_worker_however_they_were_compacted(
     history: list[Any], data: st.DataObject

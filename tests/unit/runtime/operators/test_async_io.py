@@ -213,7 +213,7 @@ def test_many_results_of_one_record_are_emitted_in_portions(monkeypatch: pytest.
     assert max(sizes) == MAX_BATCH_RECORDS
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     delays=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.booleans()), max_size=60),
     capacity=st.integers(1, 12),

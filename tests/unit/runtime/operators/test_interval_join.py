@@ -226,7 +226,7 @@ def test_an_epoch_that_fails_and_is_run_again_joins_nothing_twice(tmp_path: Path
 bounds_of_joins = st.tuples(st.integers(-8, 8), st.integers(0, 8)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(epochs=epochs_of_records, bounds=bounds_of_joins, crashes=st.booleans(), seed=st.integers(0, 2**32))
 def test_every_pair_is_joined_once_whatever_happens(
     tmp_path_factory: pytest.TempPathFactory, epochs: list[Any], bounds: tuple[int, int], crashes: bool, seed: int
@@ -247,7 +247,7 @@ def test_every_pair_is_joined_once_whatever_happens(
         assert incarnation.history.epochs[-1].state_entries == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), bounds_of_joins)
 def test_records_of_both_sides_in_any_order_with_any_watermarks_and_restores(
     data: st.DataObject, bounds: tuple[int, int]

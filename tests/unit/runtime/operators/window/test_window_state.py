@@ -419,7 +419,7 @@ def assigner_of(kind: Tumbling | Sliding | Session) -> Any:
     lateness=st.sampled_from([0, 0, 7]),
     kept=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_record_is_in_a_window_or_late_or_dropped(
     epochs: list[list[Any]], kind: Tumbling | Sliding | Session, folds: bool, lateness: int, kept: bool
 ) -> None:
@@ -445,7 +445,7 @@ def test_a_record_is_in_a_window_or_late_or_dropped(
     kept=st.booleans(),
     parallelism=st.integers(1, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_ledger_of_every_epoch_adds_up(
     epochs: list[list[Any]], kind: Tumbling | Sliding | Session, kept: bool, parallelism: int
 ) -> None:
