@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from flott.errors import StateError
-from flott.snapshots.layouts import Entry
+from flott.runtime.managed_state.kinds.table_kind import Entry
 from flott.snapshots.listing import text_table
 from flott.snapshots.operators import OperatorView
 from flott.snapshots.snapshot import Place, StateSnapshot, open_snapshot_at

@@ -6,58 +6,66 @@ An *entry* is a key, a window where there are windows, and what is held for them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from flott.runtime.managed_state.files.table_header import TableHeader
-from flott.runtime.managed_state.kinds.panes import PaneTable
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, Table, ValueTable
-from flott.runtime.managed_state.kinds.timelines import TimelineTable
-from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.kinds.maps import MAPS
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Entry, Table, TableKind
+from flott.runtime.managed_state.kinds.values import ValueKind, ValueTable
 from flott.runtime.managed_state.schema.type_schema import Json
 from flott.runtime.operators.window.holdings import OPEN_WINDOWS, SESSIONS, type_in_session
 from flott.runtime.operators.window.namespaces import is_end
 
-#: Key, namespace (None where there are no windows), what is held.
-Entry = tuple[Any, Any, Any]
 #: Which window has its contents where, of windows that merge: (key, place) -> namespace of the window.
 Places = dict[tuple[Any, Any], Any]
 
-#: What tells the rows of one entry apart, by kind of table: the name of the column.
-_SPREAD = {
-    "list": "position",
-    "list-panes": "position",
-    "map": "map_key",
-    "timers": "timestamp",
-    "timelines": "timestamp",
-}
+
+class _SessionKind(ValueKind):
+    """How users see the session windows of a key, which stand together in one value."""
+
+    name = "sessions"
+    of_windows = True
+
+    def entries(self, table: ValueTable) -> Iterator[Entry]:
+        for key, sessions in table.entries.items():
+            for start, end, held in sessions:
+                yield key, (start, end), held
+
+    def transform(self, table: ValueTable, change: Callable[[Any, Any, Any], Any]) -> None:
+        for key, sessions in list(table.entries.items()):
+            changed = [(start, end, change(key, (start, end), held)) for start, end, held in sessions]
+            kept = [session for session in changed if session[2] is not None]
+            if kept:
+                table.entries[key] = kept
+            else:
+                del table.entries[key]
+
+
+_SESSION_WINDOWS = _SessionKind()
 
 
 @dataclass(frozen=True)
 class TableLayout:
     """What the rows of one table look like."""
 
-    kind: str  #: as files call it; "sessions" for windows that a key has in one entry
+    kind_name: str  #: as files call it; "sessions" for windows that a key has in one entry
     windowed: bool  #: an entry belongs to a window, too
     stamped: bool  #: every value comes with the time of its last access
 
     @staticmethod
     def of(header: TableHeader, *, beside_windows: bool = False) -> TableLayout:
-        """The layout of a table. ``beside_windows``: its operator has windows, so timers belong to them."""
-        kind = "sessions" if header.name == SESSIONS else header.kind
-        windowed = header.namespaced or kind in ("panes", "list-panes", "sessions")
-        return TableLayout(kind, windowed or (kind == "timers" and beside_windows), header.ttl is not None)
+        """Return the layout of a table. ``beside_windows``: its operator has windows, so timers belong to them."""
+        kind = _SESSION_WINDOWS if header.name == SESSIONS else kind_of(header.kind)
+        windowed = header.namespaced or kind.of_windows or (beside_windows and not kind.has_values)
+        return TableLayout(kind.name, windowed, header.ttl is not None)
 
     @property
-    def spread(self) -> str | None:
-        """The column that tells the rows of one entry apart; None: an entry is one row."""
-        return _SPREAD.get(self.kind)
-
-    @property
-    def has_values(self) -> bool:
-        """Whether a row has a value: a timer is nothing but its time."""
-        return self.kind != "timers"
+    def kind(self) -> TableKind[Any, Any]:
+        """Return the kind of state that knows how entries become rows."""
+        return _SESSION_WINDOWS if self.kind_name == _SESSION_WINDOWS.name else kind_of(self.kind_name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,66 +73,27 @@ class TableLayout:
         return (
             "key",
             *(("window_start", "window_end", "namespace") if self.windowed else ()),
-            *((self.spread,) if self.spread else ()),
-            *(("value",) if self.has_values else ()),
+            *((self.kind.spread,) if self.kind.spread else ()),
+            *(("value",) if self.kind.has_values else ()),
             *(("last_access",) if self.stamped else ()),
         )
 
     # --- from a table to entries -------------------------------------------------------------------------------------
 
     def entries(self, table: Table, places: Places) -> Iterator[Entry]:
-        """What a table holds."""
-        match table:
-            case ValueTable() if self.kind == "sessions":
-                for key, sessions in table.entries.items():
-                    for start, end, held in sessions:
-                        yield key, (start, end), held
-            case ValueTable(namespaced=True) | ListTable(namespaced=True) | MapTable(namespaced=True):
-                for entry, held in table.entries.items():
-                    yield entry[0], places.get(entry, entry[1]), held
-            case ValueTable() | ListTable() | MapTable():
-                for key, held in table.entries.items():
-                    yield key, None, held
-            case PaneTable():
-                for pane, by_key in table.panes.items():
-                    for key, held in by_key.items():
-                        yield key, pane, held
-            case TimerTable():
-                yield from _timers(table)
-            case TimelineTable():
-                for key, (timestamps, values) in table.entries.items():
-                    yield key, None, list(zip(timestamps, values, strict=True))
+        """Return what a table holds."""
+        for key, namespace, held in self.kind.entries(table):
+            yield key, places.get((key, namespace), namespace) if places else namespace, held
 
     # --- from entries to rows ----------------------------------------------------------------------------------------
 
     def rows(self, entries: Iterable[Entry]) -> Iterator[tuple[Any, ...]]:
-        """The raw rows of entries."""
+        """Return the raw rows of entries."""
+        items_of = self.kind.items
         for key, namespace, held in entries:
             leading = (key, *window_cells(namespace)) if self.windowed else (key,)
-            for item in self._spread(held):
-                yield (*leading, *item)
-
-    def _spread(self, held: Any) -> Iterable[tuple[Any, ...]]:
-        match self.kind:
-            case "timers":
-                return ((timestamp,) for timestamp in held)
-            case "timelines":
-                items: Iterable[tuple[Any, ...]] = held
-            case "map":
-                items = held.items()
-            case "list" | "list-panes":
-                items = enumerate(held)
-            case _:
-                items = ((held,),)
-        return ((*item[:-1], *item[-1]) for item in items) if self.stamped else items
-
-
-def _timers(table: TimerTable) -> Iterator[Entry]:
-    found: dict[tuple[Any, Any], list[int]] = {}
-    for timestamp, key, namespace in table.live:
-        found.setdefault((key, namespace), []).append(timestamp)
-    for (key, namespace), timestamps in found.items():
-        yield key, namespace, sorted(timestamps)
+            for item in items_of(held):
+                yield (*leading, *item[:-1], *item[-1]) if self.stamped else (*leading, *item)
 
 
 def value_type_of(header: TableHeader) -> Json | None:
@@ -144,9 +113,10 @@ def window_cells(namespace: Any) -> tuple[int | None, int | None, str | None]:
 
 def places_of(open_windows: Table | None) -> Places:
     """Where the windows of a key that merge have their contents, from the operator's table of them."""
-    if not isinstance(open_windows, MapTable):
+    if open_windows is None or open_windows.kind != MAPS.name:
         return {}
-    return {(key, place): name for key, windows in open_windows.entries.items() for name, place in windows.items()}
+    entries = kind_of(open_windows.kind).entries(open_windows)
+    return {(key, place): name for key, _, windows in entries for name, place in windows.items()}
 
 
 __all__ = ["Entry", "TableLayout", "OPEN_WINDOWS", "Places", "places_of", "value_type_of", "window_cells"]

@@ -19,6 +19,7 @@ from flott.common.typeinfo._types import Types
 from flott.datastream.state._ttl import StateTtlConfig
 from flott.errors import StateError, TypeMismatchError
 from flott.runtime.managed_state.files.table_header import TableHeader
+from flott.runtime.managed_state.kinds.registry import kind_of
 from flott.runtime.managed_state.operator.operator_shares import Mode
 from flott.runtime.managed_state.schema.type_schema import schema_of
 from flott.runtime.managed_state.ttl.time_to_live import TimeToLive, table_name
@@ -58,7 +59,7 @@ class NewState:
             self.kind,
             False,
             schema_of(self.key_type),
-            schema_of(self.value_type) if self.kind != "timers" else None,
+            schema_of(self.value_type) if kind_of(self.kind).has_values else None,
             schema_of(self.map_key_type),
             None if ttl is None else ttl.to_json(),
         )
@@ -76,27 +77,16 @@ class NewState:
     def _raw(self, now_ms: int) -> Iterator[tuple[Any, Any, Any, Any]]:
         """Key, map key, value and time of last access of every row."""
         if isinstance(self.rows, Mapping):
+            kind = kind_of(self.kind)
             for key, held in self.rows.items():
-                yield from ((key, map_key, value, now_ms) for map_key, value in self._spread(key, held))
+                yield from ((key, map_key, value, now_ms) for map_key, value in kind.spread_new(key, held))
             return
         for row in rows_of(self.rows):
             yield self._taken(row, now_ms)
 
-    def _spread(self, key: Any, held: Any) -> Iterable[tuple[Any, Any]]:
-        match self.kind, held:
-            case "map", Mapping():
-                return held.items()
-            case "map", _:
-                raise StateError(f"A dict of map states has a dict for every key, found {held!r} for {key!r}.")
-            case ("list" | "timers"), str() | bytes() | Mapping():
-                raise StateError(f"A dict of list states has a list for every key, found {held!r} for {key!r}.")
-            case ("list" | "timers"), Iterable():
-                return ((None, item) for item in held)
-        return ((None, held),)
-
     def _taken(self, row: Any, now_ms: int) -> tuple[Any, Any, Any, Any]:
-        value_column = "timestamp" if self.kind == "timers" else "value"
-        places = ("key", "map_key", value_column) if self.kind == "map" else ("key", value_column)
+        places = kind_of(self.kind).new_columns
+        value_column = places[-1]
         selectors = {"key": self.key, "map_key": self.map_key, value_column: self.value}
         found = {
             place: take(row, selectors[place], place, position, len(places)) for position, place in enumerate(places)
@@ -114,7 +104,7 @@ class NewState:
         map_keys = _conform(name, "map key", self.map_key_type, _hashable(self.map_key_type, map_keys))
         values = _conform(name, "value", self.value_type, values)
         for key, map_key, value, stamp in zip(keys, map_keys, values, stamps, strict=True):
-            if value is not None or self.kind != "value":  # a value of None is the same as none
+            if value is not None or kind_of(self.kind).spread is not None:  # one value that is None is the same as none
                 yield key, map_key, value if self.ttl is None else (value, stamp)
 
 

@@ -13,11 +13,12 @@ from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.files.sequence_reader import SequenceReader, applied, open_sequence
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
-from flott.runtime.managed_state.kinds.delta_parts import part_of
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Entry
 from flott.runtime.managed_state.operator.operator_shares import Mode
 from flott.runtime.operators.window.holdings import ELEMENTS, FOLDED, TIMESTAMPED_ELEMENTS
 from flott.runtime.storage import Storage
-from flott.snapshots.layouts import OPEN_WINDOWS, Entry, TableLayout, places_of
+from flott.snapshots.layouts import OPEN_WINDOWS, TableLayout, places_of
 
 #: Held by place, where windows merge.
 _BY_PLACE = {FOLDED, ELEMENTS, TIMESTAMPED_ELEMENTS}
@@ -95,11 +96,11 @@ class StateScan:
     def _search(
         self, sequence: SequenceReader, group: int, wanted: Callable[[Any], bool], *, single: bool
     ) -> list[Entry]:
-        parts = []
+        kind, parts = kind_of(self.header.kind), []
         for delta, is_last in sequence.newest_deltas(group, self.header.name):
-            part, settled = part_of(self.header.kind, delta, wanted, single=single)
+            part, settled = kind.part(delta, wanted)
             parts.append(part)
-            if settled or is_last:
+            if (settled and single) or is_last:
                 break
         return list(self.layout.entries(applied(self.header, parts[::-1]), {}))
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from flott.common.typeinfo._infer import TypeHint, type_of
 from flott.errors import StateError
 from flott.runtime.managed_state.files.table_header import TableHeader
+from flott.runtime.managed_state.kinds.table_kind import Entry
 from flott.runtime.managed_state.schema.type_schema import describe
-from flott.runtime.managed_state.ttl.time_to_live import state_name, unstamped
+from flott.runtime.managed_state.ttl.time_to_live import state_name
 from flott.runtime.operators.window.namespaces import namespace_of, window_of
 from flott.snapshots.frames import CellReader, state_frame
 from flott.snapshots.keys import groups_of_key, plain_form
-from flott.snapshots.layouts import Entry, value_type_of
+from flott.snapshots.layouts import value_type_of
 from flott.snapshots.scans import ItemsPart, ItemsScan, ScanPart, StateScan
 from flott.snapshots.table_columns import CellType, Column, RowShape
 
@@ -200,7 +201,7 @@ class KeyedStateView(StateView):
     @property
     def kind(self) -> str:
         """value, list, map, timers, panes, list-panes, sessions (the contents of windows), or timelines (of joins)."""
-        return self._scan.layout.kind
+        return self._scan.layout.kind_name
 
     @property
     def time_to_live_ms(self) -> int | None:
@@ -233,12 +234,11 @@ class KeyedStateView(StateView):
         return self.shown(found[0][2])
 
     def _by_window(self, entries: list[Entry]) -> dict[Any, Any]:
-        if self.kind != "timers":
-            return {_window(namespace): self.shown(held) for _, namespace, held in entries}
-        timers: dict[Any, list[int]] = {}
-        for _, namespace, timestamps in entries:  # a window has timers of its trigger's, and one for its end
-            timers[_window(namespace)] = sorted({*timers.get(_window(namespace), ()), *timestamps})
-        return timers
+        found: dict[Any, Any] = {}
+        for _, namespace, held in entries:
+            window, shown = _window(namespace), self.shown(held)
+            found[window] = self._scan.layout.kind.unite(found[window], shown) if window in found else shown
+        return found
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Every key, or pair of key and window, and what is held for it; key group by key group."""
@@ -295,7 +295,7 @@ class KeyedStateView(StateView):
 
     def shown(self, held: Any) -> Any:
         """What is held, without the times of last access that stand beside it."""
-        return unstamped(self._header.kind, held) if self._scan.layout.stamped else held
+        return self._scan.layout.kind.content(held) if self._scan.layout.stamped else held
 
     def _tasks(self) -> Sequence[ScanPart]:
         return [piece for part in self._parts for piece in part.pieces(TASK_BYTES)]

@@ -27,9 +27,8 @@ from flott.runtime.managed_state.files.sequence_reader import SequenceReader, op
 from flott.runtime.managed_state.files.state_file import create_state_file, encode_file, open_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.key_groups import groups_of, key_group_of
-from flott.runtime.managed_state.kinds.table_kinds import make_table
-from flott.runtime.managed_state.kinds.tables import Delta, ListTable, MapTable, Table, ValueTable
-from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Delta, Table
 from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStateFile, StateShape
 from flott.runtime.managed_state.schema.type_schema import schema_of
 from flott.runtime.managed_state.ttl.time_to_live import state_name
@@ -278,15 +277,8 @@ def _dumped(name: str, table: Table, group: int) -> Iterator[tuple[str, Delta]]:
 
 
 def _filled(made: _NewTable, group: int) -> Table:
-    table = make_table(made.header.kind)
+    kind = kind_of(made.header.kind)
+    table: Table = kind.make(False)
     for key, map_key, value in made.rows.rows(group):
-        match table:
-            case ValueTable():
-                table.entries[key] = value
-            case ListTable():
-                table.entries.setdefault(key, []).append(value)
-            case MapTable():
-                table.entries.setdefault(key, {})[map_key] = value
-            case TimerTable():
-                table.live[value, key, None] = None
+        kind.fill(table, key, map_key, value)
     return table

@@ -40,8 +40,7 @@ from flott.runtime.checkpoint.manifest import decode_manifest, encode_manifest
 from flott.runtime.epoch.accumulators import add_up, encode_accumulators, values_of
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.key_groups import key_group_of
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
-from flott.runtime.managed_state.ttl.expiry import Expiry
+from flott.runtime.managed_state.kinds.registry import kind_of
 from flott.runtime.managed_state.ttl.time_to_live import state_name
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.lateness import LateCount
@@ -433,19 +432,12 @@ class TwoInputHarness(_Harness):
 
 
 def _content_of(state: KeyedState, name: str, key: Any) -> Any:
-    table, expiry = state.find(state.lifetimes.table_of(name)), state.lifetimes.expiry(name)
-    match table:
-        case ValueTable(namespaced=False):
-            values = _seen(expiry, [table.entries[key]] if key in table.entries else [])
-            return values[0] if values else None
-        case ListTable(namespaced=False):
-            return _seen(expiry, table.entries.get(key, ()))
-        case MapTable(namespaced=False):
-            items = table.entries.get(key, {}).items()
-            return {map_key: value for map_key, held in items for value in _seen(expiry, [held])}
+    table: Any = state.find(state.lifetimes.table_of(name))
+    expiry = state.lifetimes.expiry(name)
+    kind = None if table is None else kind_of(table.kind)
+    if kind is not None and kind.ages and not table.namespaced:
+        held = table.entries.get(key)
+        if expiry is None and held is not None:
+            return kind.taken(held)
+        return kind.content(held, None if expiry is None else expiry.is_visible)
     raise ProgramError(f"State {name!r} belongs to windows, not to keys alone; look at the output instead.")
-
-
-def _seen(expiry: Expiry | None, held: Iterable[Any]) -> list[Any]:
-    """What a program sees of what a state holds."""
-    return list(held) if expiry is None else [stamped[0] for stamped in held if expiry.is_visible(stamped)]

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flott.datastream.state._handles import AggregatingState, ListState, MapState, ReducingState, ValueState
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
+from flott.runtime.managed_state.kinds.lists import ListTable, PagedListTable
+from flott.runtime.managed_state.kinds.maps import MapTable, PagedMapTable
+from flott.runtime.managed_state.kinds.values import ValueTable
 
 
 class CurrentKey:
@@ -47,7 +49,7 @@ class TableValueState(ValueState[Any]):
 
 
 class TableReducingState(ReducingState[Any]):
-    """One value per key, into which added values are folded."""
+    """One value per key, which is reduced with every value that is added."""
 
     __slots__ = ("_changed", "_current", "_entries", "_reduce", "_table")
 
@@ -177,3 +179,43 @@ class TableMapState(MapState[Any, Any]):
 
     def _held(self) -> dict[Any, Any]:
         return self._table.entries.get(self._current.key, {})
+
+
+class PagedListState(TableListState):
+    """A list per key in a database, iterated without being loaded."""
+
+    __slots__ = ()
+
+    def get(self) -> Iterable[Any]:
+        return iter(self._table.entries[self._current.key])
+
+
+class PagedMapState(TableMapState):
+    """A map per key in a database, of which items are fetched one by one."""
+
+    __slots__ = ()
+
+    def get(self, key: Any) -> Any:
+        return self._table.entries[self._current.key].get(key)
+
+    def contains(self, key: Any) -> bool:
+        return key in self._table.entries[self._current.key]
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._table.entries[self._current.key].items())
+
+    def keys(self) -> Iterator[Any]:
+        return (key for key, _ in self.items())
+
+    def values(self) -> Iterator[Any]:
+        return (value for _, value in self.items())
+
+
+def list_state(table: ListTable, current: CurrentKey) -> TableListState:
+    """Return the handle of a list state over a table."""
+    return (PagedListState if isinstance(table, PagedListTable) else TableListState)(table, current)
+
+
+def map_state(table: MapTable, current: CurrentKey) -> TableMapState:
+    """Return the handle of a map state over a table."""
+    return (PagedMapState if isinstance(table, PagedMapTable) else TableMapState)(table, current)

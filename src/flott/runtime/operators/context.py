@@ -27,9 +27,11 @@ from flott.runtime.managed_state.handles import (
     TableAggregatingState,
     TableReducingState,
     TableValueState,
+    list_state,
+    map_state,
 )
-from flott.runtime.managed_state.kinds.tables import ValueTable
 from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.kinds.values import ValueTable
 from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.managed_state.ttl.expiring_handles import (
     ExpiringAggregatingState,
@@ -188,7 +190,7 @@ class TableStateStore(KeyedStateStore):
         self._declare(state_descriptor)
         if (expiry := self._state.lifetimes.declare(state, table, ttl)) is not None:
             return ExpiringListState(table, self._current, expiry)
-        return self._state.list_state(table, self._current)
+        return list_state(table, self._current)
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         state, ttl = self._identity(state_descriptor)
@@ -196,7 +198,7 @@ class TableStateStore(KeyedStateStore):
         self._declare(state_descriptor)
         if (expiry := self._state.lifetimes.declare(state, table, ttl)) is not None:
             return ExpiringMapState(table, self._current, expiry)
-        return self._state.map_state(table, self._current)
+        return map_state(table, self._current)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         reduce = as_reduce(state_descriptor.get_reduce_function())

@@ -28,7 +28,9 @@ from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.backends.rocksdb.keyed_state import RocksKeyedState
 from flott.runtime.managed_state.backends.rocksdb.store import Budget
 from flott.runtime.managed_state.files.sequence_reader import open_sequence
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
+from flott.runtime.managed_state.kinds.lists import ListTable
+from flott.runtime.managed_state.kinds.maps import MapTable
+from flott.runtime.managed_state.kinds.values import ValueTable
 from flott.runtime.managed_state.ttl.time_to_live import UNSTAMPED
 from flott.runtime.operators.context import TableStateStore, state_handle
 from tests.unit.runtime.managed_state.keyed_workers import MemoryStorage

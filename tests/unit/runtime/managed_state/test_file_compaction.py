@@ -10,6 +10,8 @@ from flott.errors import CorruptStateError, StorageError
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.files.state_file import open_state_file
+from flott.runtime.managed_state.kinds.timers import TimerDelta
+from flott.runtime.managed_state.kinds.values import ValueDelta
 from flott.runtime.storage import PosixStorage
 from tests.unit.runtime.managed_state.keyed_workers import ALL_GROUPS, MemoryStorage, Worker, compacted, fresh, group_of
 
@@ -44,10 +46,10 @@ def test_a_base_holds_what_is_there_and_names_nothing_that_is_gone():
     storage = MemoryStorage()
     sequence, worker = written(storage, *EPOCHS)
     base = compacted(sequence, storage, "base")
-    values = {"b": [["b"], [3], []], 3: [[3], [1], []]}
+    values = {"b": ValueDelta(["b"], [3], []), 3: ValueDelta([3], [1], [])}
     assert deltas(storage, "base") == {
         "value": [values[key] for key in sorted(values, key=group_of)],  # a key group each
-        "timers": [[[(4, "b", None)], []]],
+        "timers": [TimerDelta([(4, "b", None)], [])],
     }
     assert fresh(base, storage).view() == worker.view()
 

@@ -22,7 +22,8 @@ from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.files.state_file import StateFileReader, encode_file
 from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.key_groups import groups_of, key_group_of
-from flott.runtime.managed_state.kinds.tables import Delta
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Delta
 from flott.runtime.managed_state.schema.type_schema import schema_of
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -42,7 +43,7 @@ TABLES = [
     TableHeader("_interval-join-left", "timelines", key_type=TEXT, value_type=TEXT),
     TableHeader("anything", "value"),
 ]
-DELTAS: dict[str, dict[int, Delta]] = {
+PLAIN: dict[str, dict[int, Any]] = {
     "sum": {3: [["a", "b"], [1, -70_000], ["c"]], 90: [["z"], [None], []]},
     "notes": {3: [[("a", [1, "x"])], [("b", 2, [None])], ["c"]]},
     "seen": {3: [("a", True, [], [("u", 1)], [("v", 2), ("w", 3)]), ("b", False, ["x"], [], [])]},
@@ -53,6 +54,10 @@ DELTAS: dict[str, dict[int, Delta]] = {
     "_window-element-panes": {3: [[((0, 10), ["a"], [(1, [2, 3])])], []]},
     "_interval-join-left": {3: [3, [(4, ["a", "b"], [10, 11], ["x", "y"])], 5, ["c"]]},
     "anything": {3: [[("a", 1)], [{"any": [1.5, None]}], []]},
+}
+DELTAS: dict[str, dict[int, Delta]] = {
+    table.name: {group: kind_of(table.kind).from_plain(plain) for group, plain in PLAIN[table.name].items()}
+    for table in TABLES
 }
 
 
@@ -158,7 +163,7 @@ def test_what_was_not_declared_is_a_pickle_of_plain_lists(plain: PlainReader) ->
     section = plain.sections[3, "anything"]
     assert section[0] == 0
     assert b"flott" not in section
-    assert pickle.loads(section[1:]) == DELTAS["anything"][3]
+    assert pickle.loads(section[1:]) == PLAIN["anything"][3]
 
 
 def test_a_file_of_the_first_day_is_read_for_ever() -> None:

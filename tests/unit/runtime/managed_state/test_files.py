@@ -20,12 +20,13 @@ from flott.runtime.managed_state.files.state_file import (
     open_state_file,
 )
 from flott.runtime.managed_state.files.table_header import TableHeader
+from flott.runtime.managed_state.kinds.values import ValueDelta
 from flott.runtime.storage import PosixStorage
 from tests.unit.runtime.managed_state.keyed_workers import MemoryStorage, Worker
 
 TABLES = [TableHeader("count", "value"), TableHeader("seen", "map", True)]
 DELTAS: dict[str, dict[int, Any]] = {
-    "count": {0: [["a"], [1], []], 7: [["b", "c"], [2, 3], ["d"]]},
+    "count": {0: ValueDelta(["a"], [1], []), 7: ValueDelta(["b", "c"], [2, 3], ["d"])},
     "seen": {7: [(("b", "ns"), True, [], [], [("x", 1)])]},
 }
 DATA = encode_file(TABLES, DELTAS)
@@ -77,7 +78,7 @@ class Watched(io.BytesIO):
 def test_the_blocks_of_other_key_groups_are_not_even_read():
     large = encode_file(TABLES[:1], {"count": {0: [["a"], ["x" * 50_000], []], 1: [["b"], ["y"], []]}})
     file = Watched(large)
-    assert dict(StateFileReader(file, "f").blocks(range(1, 2))) == {1: {"count": [["b"], ["y"], []]}}
+    assert dict(StateFileReader(file, "f").blocks(range(1, 2))) == {1: {"count": ValueDelta(["b"], ["y"], [])}}
     assert file.read_bytes < 1000
 
 
@@ -92,7 +93,7 @@ def test_the_blocks_of_other_key_groups_are_not_even_read():
 )
 def test_any_tables_go_there_and_back(contents):
     deltas = {
-        name: {group: [[k for k, _ in pairs], [v for _, v in pairs], []] for group, pairs in groups.items()}
+        name: {group: ValueDelta([k for k, _ in pairs], [v for _, v in pairs], []) for group, pairs in groups.items()}
         for name, groups in contents.items()
     }
     tables = [TableHeader(name, "value") for name in deltas]

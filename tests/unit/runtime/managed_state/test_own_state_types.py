@@ -19,9 +19,10 @@ from flott.runtime.managed_state.files.compaction import CompactionOrder, compac
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.managed_state.key_groups import key_group_of
+from flott.runtime.managed_state.kinds.lists import ListTable
 from flott.runtime.managed_state.kinds.panes import ListPaneTable, PaneTable
-from flott.runtime.managed_state.kinds.tables import ListTable, ValueTable
 from flott.runtime.managed_state.kinds.timelines import TimelineTable
+from flott.runtime.managed_state.kinds.values import ValueTable
 from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.storage import PosixStorage
 

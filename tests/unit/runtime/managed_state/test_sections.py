@@ -14,6 +14,8 @@ from flott.common.types import Row
 from flott.errors import CorruptStateError
 from flott.runtime.managed_state.files.sections import decode_delta, encode_delta
 from flott.runtime.managed_state.files.table_header import TableHeader
+from flott.runtime.managed_state.kinds.registry import KINDS
+from flott.runtime.managed_state.kinds.values import ValueDelta
 from flott.runtime.managed_state.operator.operator_shares import Mode
 from flott.runtime.managed_state.schema.type_schema import schema_of
 from tests.unit.runtime.managed_state.typed_values import Point, exact, nullable, typed
@@ -87,7 +89,8 @@ def deltas(draw: st.DrawFn) -> tuple[TableHeader, Any]:
     schemas = [
         schema_of(declared) if draw(st.booleans()) else None for declared in (key_type, value_type, map_key_type)
     ]
-    return TableHeader("s", kind, namespaced, *schemas, {"ms": 1} if has_ttl else None), delta
+    typed_delta = KINDS[kind].from_plain(delta) if kind in KINDS else delta
+    return TableHeader("s", kind, namespaced, *schemas, {"ms": 1} if has_ttl else None), typed_delta
 
 
 @settings(max_examples=500)
@@ -100,13 +103,13 @@ def test_changes_come_back_exactly(case: tuple[TableHeader, Any]) -> None:
 
 def test_changes_without_declared_types_are_one_pickle() -> None:
     header = TableHeader("s", "value")
-    delta = [["k"], [object], []]
-    assert encode_delta(header, delta) == b"\0" + pickle.dumps(delta, protocol=5)
+    delta = ValueDelta(["k"], [object], [])
+    assert encode_delta(header, delta) == b"\0" + pickle.dumps([["k"], [object], []], protocol=5)
 
 
 def test_typed_changes_are_smaller_than_their_pickle() -> None:
     header = TableHeader("s", "value", False, schema_of(Types.LONG()), schema_of(Types.of(Point)))
-    delta = [list(range(1000)), [Point(number, 1.0) for number in range(1000)], []]
+    delta = ValueDelta(list(range(1000)), [Point(number, 1.0) for number in range(1000)], [])
     assert len(encode_delta(header, delta)) < 0.5 * len(pickle.dumps(delta, protocol=5))
 
 

@@ -12,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.errors import CorruptStateError, StateError
+from flott.runtime.managed_state.kinds.lists import ListDelta, ListTable
+from flott.runtime.managed_state.kinds.maps import MapTable
 from flott.runtime.managed_state.kinds.panes import ListPaneTable, PaneTable
-from flott.runtime.managed_state.kinds.table_kinds import make_table
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, Table, ValueTable
+from flott.runtime.managed_state.kinds.registry import make_table
+from flott.runtime.managed_state.kinds.table_kind import Table
 from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.kinds.values import ValueTable
 
 
 def one_group(entry: Any) -> int:
@@ -174,7 +177,7 @@ def test_an_append_saves_only_the_tail():
     table.drain(one_group)
     table.append("k", [1])
     table.append("k", [2, 3])
-    assert table.drain(one_group) == {0: [[], [("k", 1000, [1, 2, 3])], []]}
+    assert table.drain(one_group) == {0: ListDelta([], [("k", 1000, [1, 2, 3])], [])}
 
 
 def test_appends_to_a_list_replaced_in_the_same_epoch_are_saved_with_it():
@@ -184,7 +187,7 @@ def test_appends_to_a_list_replaced_in_the_same_epoch_are_saved_with_it():
     table.append("k", [2])
     table.replace("k", [3])
     table.append("k", [4])
-    assert table.drain(one_group) == {0: [[("k", [3, 4])], [], []]}
+    assert table.drain(one_group) == {0: ListDelta([("k", [3, 4])], [], [])}
 
 
 def test_a_drained_list_does_not_change_afterwards():
@@ -192,12 +195,12 @@ def test_a_drained_list_does_not_change_afterwards():
     table.append("k", [1])
     drained = table.drain(one_group)
     table.append("k", [2])
-    assert drained == {0: [[("k", [1])], [], []]}
+    assert drained == {0: ListDelta([("k", [1])], [], [])}
 
 
 def test_a_tail_without_its_list_is_refused():
     with pytest.raises(CorruptStateError, match=r"'k' at position 5, but those before it hold 0 items"):
-        ListTable().apply([[], [("k", 5, [1])], []])
+        ListTable().apply(ListDelta([], [("k", 5, [1])], []))
 
 
 def test_a_put_saves_only_that_item():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.files.file_sequence import FileSequence
-from flott.runtime.managed_state.kinds.timelines import TimelineTable
+from flott.runtime.managed_state.kinds.timelines import TimelineDelta, TimelineTable
 from tests.unit.runtime.managed_state.keyed_workers import MAX_PARALLELISM, Folder, MemoryStorage, group_of, runs
 
 KEYS = ["a", "b", 3, None]
@@ -188,9 +188,9 @@ def test_a_delta_holds_what_changed_and_nothing_else() -> None:
     table.add(["k"] * 1000, range(1000), range(1000))
     table.drain(one_group)
     table.add(["k", "l"], [998, 2000], ["new", "other"])
-    assert table.drain(one_group) == {0: [0, [(2, ["k", "l"], [998, 2000], ["new", "other"])], NEVER, []]}
+    assert table.drain(one_group) == {0: TimelineDelta(0, [(2, ["k", "l"], [998, 2000], ["new", "other"])], NEVER, [])}
     table.trim(500)
-    assert table.drain(one_group) == {0: [0, [], 500, ["k"]]}
+    assert table.drain(one_group) == {0: TimelineDelta(0, [], 500, ["k"])}
     assert table.drain(one_group) == {}
 
 
@@ -199,14 +199,14 @@ def test_a_trimmed_key_is_named_once_however_its_records_came() -> None:
     table.add(["k", "k", "k"], [10, 5, 30], ["x", "y", "z"])
     table.drain(one_group)
     table.trim(20)
-    assert table.drain(one_group) == {0: [0, [], 20, ["k"]]}
+    assert table.drain(one_group) == {0: TimelineDelta(0, [], 20, ["k"])}
 
 
 def test_a_record_that_comes_and_goes_within_an_epoch_is_never_written() -> None:
     table = TimelineTable()
     table.add(["brief", "long", "brief"], [1, 20, 2], ["x", "y", "z"])
     table.trim(10)
-    assert table.drain(one_group) == {0: [0, [(1, ["long"], [20], ["y"])], 10, []]}
+    assert table.drain(one_group) == {0: TimelineDelta(0, [(1, ["long"], [20], ["y"])], 10, [])}
     table.add(["brief"], [11], ["x"])
     table.trim(15)
     assert table.has_changes()
@@ -221,7 +221,9 @@ def test_merging_drops_records_that_were_trimmed_later() -> None:
         table.add(["k"], [number * 10], [number])
         table.trim(number * 10 - 15)
         deltas.append(table.drain(one_group)[0])
-    assert TimelineTable.merge(deltas) == [0, [(9, ["k"], [80], [8]), (10, ["k"], [90], [9])], 75, ["k"]]
+    assert TimelineTable.merge(deltas) == TimelineDelta(
+        0, [(9, ["k"], [80], [8]), (10, ["k"], [90], [9])], 75, ["k"]
+    )
 
 
 def test_what_is_renewed_replaces_what_was_saved_before() -> None:
@@ -233,7 +235,7 @@ def test_what_is_renewed_replaces_what_was_saved_before() -> None:
     table.renew()
     table.trim(3)
     renewed = table.drain(one_group)[0]
-    assert renewed == [0, [(-2, ["k"], [3], ["new"])], 3, ["k", "gone"]]
+    assert renewed == TimelineDelta(0, [(-2, ["k"], [3], ["new"])], 3, ["k", "gone"])
     assert TimelineTable.merge([before, renewed]) == renewed  # of what was there before nothing is left
 
 

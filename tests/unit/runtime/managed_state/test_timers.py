@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flott.common.types import Row
 from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.kinds import timers as timers_module
-from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.kinds.timers import TimerDelta, TimerTable
 
 
 def due(table: TimerTable, time: int) -> list[tuple[int, Any]]:
@@ -110,7 +110,7 @@ def test_a_timer_may_register_itself_again_while_it_fires():
         if fired < 3:
             table.register(timer[0], timer[1])
     assert fired == 3
-    assert table.drain(lambda key: 0) == {0: [[], [(5, "a", None)]]}
+    assert table.drain(lambda key: 0) == {0: TimerDelta([], [(5, "a", None)])}
 
 
 def test_deleted_timers_do_not_pile_up(monkeypatch):

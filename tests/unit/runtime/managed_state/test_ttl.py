@@ -12,6 +12,10 @@ from flott.common.time import Time
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
+from flott.runtime.managed_state.kinds.lists import ListDelta
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.timers import TimerDelta
+from flott.runtime.managed_state.kinds.values import ValueDelta
 from flott.runtime.managed_state.ttl.time_to_live import (
     UNSTAMPED,
     Horizon,
@@ -21,7 +25,6 @@ from flott.runtime.managed_state.ttl.time_to_live import (
     newest,
     state_name,
     table_name,
-    unstamped,
 )
 from tests.unit.runtime.managed_state.test_expiring_state import Process
 
@@ -116,14 +119,14 @@ def test_what_was_said_last_counts() -> None:
 
 #: (kind, a base of it, the same without what is stamped at 0)
 BASES: list[tuple[str, Any, Any]] = [
-    ("value", [["a", "b"], [("x", 0), ("y", 1)], ["c"]], [["b"], [("y", 1)], ["c"]]),
+    ("value", ValueDelta(["a", "b"], [("x", 0), ("y", 1)], ["c"]), ValueDelta(["b"], [("y", 1)], ["c"])),
     (
         "map",
         [("a", True, [], [], [(1, ("x", 0)), (2, ("y", 1))]), ("b", True, [], [(1, ("x", 0))], [])],
         [("a", True, [], [], [(2, ("y", 1))])],
     ),
 ]
-LISTS = [[("a", [("x", 0), ("y", 1)]), ("b", [("x", 0)])], [], []]
+LISTS = ListDelta([("a", [("x", 0), ("y", 1)]), ("b", [("x", 0)])], [], [])
 
 
 @pytest.mark.parametrize(("kind", "base", "left"), BASES)
@@ -145,7 +148,7 @@ def test_what_may_still_be_returned_is_not_left_out(kind: str, base: Any, left: 
 @pytest.mark.parametrize(("kind", "base", "left"), BASES)
 def test_what_has_no_age_is_never_left_out(kind: str, base: Any, left: Any) -> None:
     ttl = TimeToLive(1000, in_event_time=True, in_compaction=True).to_json()
-    ageless = [["a"], [("x", UNSTAMPED)], []]
+    ageless = ValueDelta(["a"], [("x", UNSTAMPED)], [])
     assert drop_expired("value", ageless, ttl, Horizon(0, 10**15)) == ageless
     assert drop_expired(kind, base, ttl, Horizon(0, MIN_WATERMARK)) == base
 
@@ -166,11 +169,12 @@ def test_files_are_cleaned_up_where_the_program_wants_it(
 def test_elements_are_left_out_of_lists_in_savepoints_only() -> None:
     ttl = ONE_SECOND.to_json()
     assert drop_expired("list", LISTS, ttl, Horizon(1000, 0)) == LISTS
-    assert drop_expired("list", LISTS, ttl, Horizon(1000, 0, detached=True)) == [[("a", [("y", 1)])], [], []]
+    assert drop_expired("list", LISTS, ttl, Horizon(1000, 0, detached=True)) == ([("a", [("y", 1)])], [], [])
 
 
 def test_timers_have_no_time_to_live() -> None:
-    assert drop_expired("timers", [1, 2], ONE_SECOND.to_json(), Horizon(10**9, 0, detached=True)) == [1, 2]
+    timers = TimerDelta([(1, "a", None)], [(2, "a", None)])
+    assert drop_expired("timers", timers, ONE_SECOND.to_json(), Horizon(10**9, 0, detached=True)) == timers
 
 
 @pytest.mark.parametrize(
@@ -178,7 +182,7 @@ def test_timers_have_no_time_to_live() -> None:
     [("value", (1, 5), 1), ("list", [(1, 5), (2, 6)], [1, 2]), ("map", {"a": (1, 5)}, {"a": 1}), ("value", None, None)],
 )
 def test_stamps_can_be_taken_away(kind: str, content: Any, plain: Any) -> None:
-    assert unstamped(kind, content) == plain
+    assert kind_of(kind).content(content) == plain
 
 
 # ---- in real files ---------------------------------------------------------------------------------------------------

@@ -21,14 +21,17 @@ from flott.runtime.managed_state.files.state_file import (
     open_state_file,
 )
 from flott.runtime.managed_state.files.table_header import TableHeader
-from flott.runtime.managed_state.handles import CurrentKey, TableListState, TableMapState
+from flott.runtime.managed_state.handles import CurrentKey
 from flott.runtime.managed_state.key_groups import KeyGroupIndex
-from flott.runtime.managed_state.kinds.panes import ListPaneTable, PaneTable
-from flott.runtime.managed_state.kinds.table_kinds import KINDS, make_table
-from flott.runtime.managed_state.kinds.tables import Delta, ListTable, MapTable, Table, ValueTable
-from flott.runtime.managed_state.kinds.timelines import TimelineTable
-from flott.runtime.managed_state.kinds.timers import TimerTable
-from flott.runtime.managed_state.schema.conforming import NotOfItsType, conform_delta
+from flott.runtime.managed_state.kinds.lists import LISTS, ListTable
+from flott.runtime.managed_state.kinds.maps import MAPS, MapTable
+from flott.runtime.managed_state.kinds.panes import LIST_PANES, PANES, ListPaneTable, PaneTable
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import DeclaredTypes, Delta, T, Table, TableKind
+from flott.runtime.managed_state.kinds.timelines import TIMELINES, TimelineTable
+from flott.runtime.managed_state.kinds.timers import TIMERS, TimerTable
+from flott.runtime.managed_state.kinds.values import VALUES, ValueTable
+from flott.runtime.managed_state.schema.conforming import NotOfItsType
 from flott.runtime.managed_state.schema.schemas import TableSchemas
 from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.managed_state.ttl.lifetimes import Lifetimes
@@ -66,70 +69,60 @@ class KeyedState:
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
+    def table(self, kind: TableKind[T, Any], name: str, *, namespaced: bool = False) -> T:
+        """Return the table of a kind with this name, made if it is new."""
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = self._make(name, kind, namespaced)
+        if table.kind != kind.name:
+            raise ProgramError(
+                f"Operator {self.owner} asks for the {kind.name} state {name!r}, but holds a {table.kind} state of that"
+                " name. Give each state of an operator its own name."
+            )
+        return table  # type: ignore[return-value]
+
     def value_table(
         self, name: str, value_type: TypeInformation | None = None, *, namespaced: bool = False
     ) -> ValueTable:
-        """The value table with this name, made if it is new."""
-        table = self._table(name, ValueTable.kind, namespaced)
-        assert isinstance(table, ValueTable)
+        """Return the value table with this name, made if it is new."""
+        table = self.table(VALUES, name, namespaced=namespaced)
         if value_type is not None:
             self.schemas.declare((name,), StateTypes(value_type))
         return table
 
     def list_table(self, name: str, *, namespaced: bool = False) -> ListTable:
-        """The list table with this name, made if it is new."""
-        table = self._table(name, ListTable.kind, namespaced)
-        assert isinstance(table, ListTable)
-        return table
+        """Return the list table with this name, made if it is new."""
+        return self.table(LISTS, name, namespaced=namespaced)
 
     def map_table(self, name: str, *, namespaced: bool = False) -> MapTable:
-        """The map table with this name, made if it is new."""
-        table = self._table(name, MapTable.kind, namespaced)
-        assert isinstance(table, MapTable)
-        return table
+        """Return the map table with this name, made if it is new."""
+        return self.table(MAPS, name, namespaced=namespaced)
 
     def timer_table(self, name: str) -> TimerTable:
-        """The timers with this name, made if they are new."""
-        table = self._table(name, TimerTable.kind)
-        assert isinstance(table, TimerTable)
-        return table
+        """Return the timers with this name, made if they are new."""
+        return self.table(TIMERS, name)
 
     def pane_table(self, name: str) -> PaneTable:
-        """The panes with this name, made if they are new."""
-        table = self._table(name, PaneTable.kind)
-        assert isinstance(table, PaneTable)
-        return table
+        """Return the panes with this name, made if they are new."""
+        return self.table(PANES, name)
 
     def list_pane_table(self, name: str) -> ListPaneTable:
-        """The panes of lists with this name, made if they are new."""
-        table = self._table(name, ListPaneTable.kind)
+        """Return the panes of lists with this name, made if they are new."""
+        table = self.table(LIST_PANES, name)
         assert isinstance(table, ListPaneTable)
         return table
 
     def timeline_table(self, name: str) -> TimelineTable:
-        """The timelines with this name, made if they are new."""
-        table = self._table(name, TimelineTable.kind)
-        assert isinstance(table, TimelineTable)
-        return table
+        """Return the timelines with this name, made if they are new."""
+        return self.table(TIMELINES, name)
 
     def in_group_order(self, keys: Iterable[Any]) -> list[Any]:
         """The keys by key group, and within a group as they came: the same order in every copy of the state."""
         return sorted(keys, key=self._group_index.__getitem__)
 
-    def _make(self, name: str, kind: str, namespaced: bool) -> Table:
-        """A new, empty table."""
-        return make_table(kind, namespaced)
-
-    def _table(self, name: str, kind: str, namespaced: bool = False) -> Table:
-        table = self._tables.get(name)
-        if table is None:
-            table = self._tables[name] = self._make(name, kind, namespaced)
-        if table.kind != kind:
-            raise ProgramError(
-                f"Operator {self.owner} asks for the {kind} state {name!r}, but holds a {table.kind} state of that"
-                " name. Give each state of an operator its own name."
-            )
-        return table
+    def _make(self, name: str, kind: TableKind[Any, Any], namespaced: bool) -> Table:
+        """Return a new, empty table."""
+        return kind.make(namespaced)  # type: ignore[no-any-return]
 
     def find(self, name: str) -> Table | None:
         """The table with this name, if there is one."""
@@ -137,9 +130,8 @@ class KeyedState:
 
     def keys_with(self, name: str) -> Iterable[Any]:
         """The keys that have an entry in a table, in an order that depends on the keys only."""
-        table = self._tables[name]
-        assert isinstance(table, ValueTable | ListTable | MapTable)
-        return sorted(table.entries, key=lambda key: (self._group_index[key], encode_key(key)))
+        entries = kind_of(self._tables[name].kind).entries(self._tables[name])
+        return sorted((key for key, _, _ in entries), key=lambda key: (self._group_index[key], encode_key(key)))
 
     def sizes(self) -> dict[str, int]:
         """Number of entries per table."""
@@ -149,27 +141,16 @@ class KeyedState:
         """Number of entries in all tables; an estimate where counting would take long."""
         return sum(self.sizes().values())
 
-    # --- handles -----------------------------------------------------------------------------------------------------
-
-    def list_state(self, table: ListTable, current: CurrentKey) -> TableListState:
-        """The handle of a list state."""
-        return TableListState(table, current)
-
-    def map_state(self, table: MapTable, current: CurrentKey) -> TableMapState:
-        """The handle of a map state."""
-        return TableMapState(table, current)
-
     # --- memory: nothing to do where all state is in memory ----------------------------------------------------------
 
-    _kinds_in_memory = KINDS
     #: Whether state comes from the disk piece by piece: then a batch is announced, and afterwards room is made.
     pages = False
     #: How many keys it is good to hear of at once; more would not fit into memory.
     foresight = 0
 
     def is_paged(self, table: Table) -> bool:
-        """Whether a table forgets what it does not know to be changed."""
-        return table.kind not in self._kinds_in_memory
+        """Return whether a table forgets what it does not know to be changed."""
+        return False
 
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Records with these keys are about to come."""
@@ -184,7 +165,7 @@ class KeyedState:
         """Be empty, as if nothing had ever been here: in a batch job, when the keys that were have ended."""
         if self._in_place:
             for group, deltas in self._drain():
-                self._check(group, deltas)  # as saving them would
+                self._checked(group, deltas)  # as saving them would
             self.version = None
         for table in self._tables.values():
             table.empty()
@@ -215,7 +196,8 @@ class KeyedState:
         with open_state_file(storage, file.name) as reader:
             for header in reader.tables:
                 self.schemas.loaded(header, file.within(self.groups))
-            kinds = {self._restored(header).kind for header in reader.tables} & self._kinds_in_memory
+            held = [self._restored(header) for header in reader.tables]
+            kinds = {table.kind for table in held if not self.is_paged(table)}
             if kinds:
                 for _, deltas in reader.blocks(file.within(self.groups), kinds=kinds):
                     for name, delta in deltas.items():
@@ -225,7 +207,7 @@ class KeyedState:
         """The table that a file names, made if the program has not asked for it yet."""
         held = self._tables.get(header.name)
         if held is None:
-            held = self._tables[header.name] = self._make(header.name, header.kind, header.namespaced)
+            held = self._tables[header.name] = self._make(header.name, kind_of(header.kind), header.namespaced)
         if held.kind != header.kind:
             raise StateError(
                 f"Operator {self.owner} has a {held.kind} state {header.name!r}, but its checkpoint holds a"
@@ -252,8 +234,7 @@ class KeyedState:
         self.version = UNSAVED  # until it is written
         with create_state_file(storage, name, map(self._header, changed)) as writer:
             for group, deltas in self._drain():
-                self._check(group, deltas)
-                self._add(writer, group, deltas)
+                self._add(writer, group, self._checked(group, deltas))
         self.lifetimes.saved(changed)
         self.schemas.saved()
         self.version = name
@@ -289,15 +270,14 @@ class KeyedState:
         index = self._group_index
         return (lambda entry: index[entry[0]]) if table.namespaced else index.__getitem__
 
-    def _check(self, group: int, deltas: dict[str, Delta]) -> None:
-        """Refuse what could never be found again: keys of other subtasks, values that are not what was declared."""
-        for name, delta in deltas.items():
-            if group not in self.groups:
-                raise StateError(
-                    f"Operator {self.owner} holds state {name!r} for a key of key group {group}, which is not one of"
-                    f" its own ({self.groups.start} to {self.groups.stop - 1}). {self._why_foreign()}"
-                )
-            self._conform(name, delta)
+    def _checked(self, group: int, deltas: dict[str, Delta]) -> dict[str, Delta]:
+        """Return changes as the declared types have them; refuse keys of other subtasks and values of other types."""
+        if group not in self.groups:
+            raise StateError(
+                f"Operator {self.owner} holds state {next(iter(deltas))!r} for a key of key group {group}, which is not"
+                f" one of its own ({self.groups.start} to {self.groups.stop - 1}). {self._why_foreign()}"
+            )
+        return {name: self._conform(name, delta) for name, delta in deltas.items()}
 
     def _why_foreign(self) -> str:
         if self._in_place:
@@ -308,13 +288,13 @@ class KeyedState:
             )
         return "The key selector gave one record two different keys: it must depend on the record alone."
 
-    def _conform(self, name: str, delta: Delta) -> None:
+    def _conform(self, name: str, delta: Delta) -> Delta:
         types = self.schemas.types(name)
         if types is None or types.own is not None or (types.value is None and types.map_key is None):
-            return
-        stamped = self.lifetimes.is_stamped(name)
+            return delta
+        table, stamped = self._tables[name], self.lifetimes.is_stamped(name)
         try:
-            conform_delta(self._tables[name], delta, types.value, types.map_key, stamped)
+            return kind_of(table.kind).conform(table, delta, DeclaredTypes(types.value, types.map_key, stamped))
         except NotOfItsType as found:
             raise TypeMismatchError(
                 f"State {state_name(name)!r} of operator {self.owner}, key {found.entry!r}: {found.error}"

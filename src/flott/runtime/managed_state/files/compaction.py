@@ -12,8 +12,8 @@ from flott.runtime.managed_state.files.file_sequence import FileSequence, StateF
 from flott.runtime.managed_state.files.sequence_reader import applied, open_sequence
 from flott.runtime.managed_state.files.state_file import create_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
-from flott.runtime.managed_state.kinds.table_kinds import make_table
-from flott.runtime.managed_state.kinds.tables import Delta
+from flott.runtime.managed_state.kinds.registry import make_table
+from flott.runtime.managed_state.kinds.table_kind import Delta
 from flott.runtime.managed_state.ttl.time_to_live import Horizon, drop_expired
 from flott.runtime.storage import Storage
 

@@ -13,8 +13,8 @@ from flott.runtime.managed_state.files.file_sequence import FileSequence, StateF
 from flott.runtime.managed_state.files.header_spans import HeaderSpans
 from flott.runtime.managed_state.files.state_file import StateFileReader, open_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
-from flott.runtime.managed_state.kinds.table_kinds import make_table
-from flott.runtime.managed_state.kinds.tables import Delta, Table
+from flott.runtime.managed_state.kinds.registry import make_table
+from flott.runtime.managed_state.kinds.table_kind import Delta, Table
 from flott.runtime.managed_state.ttl.time_to_live import newest
 from flott.runtime.storage import Storage
 

@@ -27,7 +27,7 @@ from zlib import crc32
 from flott.errors import CorruptStateError, StateError
 from flott.runtime.managed_state.files.sections import decode_delta, encode_delta
 from flott.runtime.managed_state.files.table_header import TableHeader
-from flott.runtime.managed_state.kinds.tables import Delta
+from flott.runtime.managed_state.kinds.table_kind import Delta
 from flott.runtime.storage import Storage
 
 MAGIC = b"FLOTTST"

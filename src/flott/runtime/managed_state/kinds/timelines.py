@@ -8,28 +8,51 @@ epoch is never written.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import Any
+from itertools import chain, islice
+from typing import Any, ClassVar, NamedTuple
 
-from flott.runtime.managed_state.kinds.tables import Delta
+from flott.runtime.managed_state.files.column_bodies import INTS, Cursor, Parts, spell_number
+from flott.runtime.managed_state.files.column_records import read_lists, write_lists
+from flott.runtime.managed_state.files.section_columns import SectionTypes, column, read_entries, write_entries
+from flott.runtime.managed_state.kinds.table_kind import (
+    Conversion,
+    Entry,
+    EntryKind,
+    GroupOf,
+    Shape,
+    Wanted,
+    put_or_drop,
+)
 
 #: The timestamps of a key's records, ascending, and the records beside them; equal ones stand as they came.
 Timeline = tuple[list[int], list[Any]]
+#: The number of a batch of additions, and its keys, timestamps and records beside each other.
+Addition = tuple[int, list[Any], list[int], list[Any]]
 
 #: Earlier than any record.
 _NEVER = -(1 << 63)
 
 
-class TimelineTable:
-    """A timeline per key. Delta: ``[group, [(generation, keys, timestamps, values)], horizon, trimmed keys]``.
+class TimelineDelta(NamedTuple):
+    """Batches of records that were added to a key group, and keys that lost their records before the horizon."""
 
-    Each batch of additions to a key group has a number, its generation: whoever has it already passes it over. If the
+    group: int
+    additions: list[Addition]
+    horizon: int
+    trimmed: list[Any]
+
+
+class TimelineTable:
+    """A timeline per key. Delta: :class:`TimelineDelta`.
+
+    Each batch of additions to a key group has a number, its generation: a copy that has it already skips it. If the
     number is negative, its keys hold nothing but what it adds, and no other key of the group holds anything. Trimming
     is repeatable by itself. A record before the horizon of an earlier ``trim`` must not be added any more.
     """
 
-    kind = "timelines"
+    kind: ClassVar[str] = "timelines"
     namespaced = False
     __slots__ = ("_born", "_firsts", "_generations", "_heap", "_log", "_renewed", "_trimmed", "entries")
 
@@ -120,32 +143,35 @@ class TimelineTable:
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
-    def drain(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
+    def drain(self, group_of: GroupOf) -> dict[int, TimelineDelta]:
         horizon = max(self._trimmed, default=_NEVER)
-        deltas: dict[int, Delta] = {}
+        deltas: dict[int, TimelineDelta] = {}
         for group, columns in _by_group(self._log, horizon, group_of).items():
             generation = self._generations[group] = self._generations.get(group, 0) + 1
-            deltas[group] = [group, [(-generation if self._renewed else generation, *columns)], horizon, []]
+            addition = (-generation if self._renewed else generation, *columns)
+            deltas[group] = TimelineDelta(group, [addition], horizon, [])
         for keys in self._trimmed.values():
             for key in keys:
                 group = group_of(key)
-                deltas.setdefault(group, [group, [], horizon, []])[3].append(key)
+                deltas.setdefault(group, TimelineDelta(group, [], horizon, [])).trimmed.append(key)
         self._log.clear()
         self._trimmed.clear()
         self._born.clear()
         self._renewed = False
         return deltas
 
-    def dump(self, group_of: Callable[[Any], int]) -> dict[int, Delta]:
+    def dump(self, group_of: GroupOf) -> dict[int, TimelineDelta]:
         timelines = (([key] * len(times), times, values) for key, (times, values) in self.entries.items())
         found = _by_group(timelines, _NEVER, group_of)
         # Generations of groups that hold nothing, too: their next one must count for every copy.
         return {
-            group: [group, [(self._generations.get(group, 0), *found.get(group, ([], [], [])))], _NEVER, []]
+            group: TimelineDelta(
+                group, [(self._generations.get(group, 0), *found.get(group, ([], [], [])))], _NEVER, []
+            )
             for group in {**self._generations, **found}
         }
 
-    def apply(self, delta: Delta) -> None:
+    def apply(self, delta: TimelineDelta) -> None:
         group, additions, horizon, trimmed = delta
         for generation, keys, timestamps, values in additions:
             if abs(generation) > self._generations.get(group, -1):
@@ -159,10 +185,10 @@ class TimelineTable:
                 self._cut(held, key, horizon)
 
     @staticmethod
-    def merge(deltas: Iterable[Delta]) -> Delta:
+    def merge(deltas: Iterable[TimelineDelta]) -> TimelineDelta:
         additions: list[Any] = []
         trimmed: dict[Any, None] = {}
-        group, horizon = None, _NEVER
+        group, horizon = 0, _NEVER
         for group, added, until, keys in deltas:  # noqa: B007 - one group throughout
             for addition in added:
                 if addition[0] < 0:
@@ -172,7 +198,7 @@ class TimelineTable:
             trimmed.update(dict.fromkeys(keys))
         kept = [_after(addition, horizon) for addition in additions]
         # One without records is no use but as the last, whose generation the copy will have.
-        return [group, [one for one in kept[:-1] if one[1]] + kept[-1:], horizon, list(trimmed)]
+        return TimelineDelta(group, [one for one in kept[:-1] if one[1]] + kept[-1:], horizon, list(trimmed))
 
     def empty(self) -> None:
         for container in (self.entries, self._log, self._trimmed, self._born, self._generations, self._firsts):
@@ -188,7 +214,7 @@ class TimelineTable:
 
 
 def _by_group(
-    batches: Iterable[tuple[Sequence[Any], Sequence[int], Sequence[Any]]], horizon: int, group_of: Callable[[Any], int]
+    batches: Iterable[tuple[Sequence[Any], Sequence[int], Sequence[Any]]], horizon: int, group_of: GroupOf
 ) -> dict[int, tuple[list[Any], list[int], list[Any]]]:
     """The records of batches that are not before the horizon, by key group, as they came."""
     found: dict[int, tuple[list[Any], list[int], list[Any]]] = {}
@@ -213,3 +239,83 @@ def _after(addition: Any, horizon: int) -> Any:
         return addition
     kept = [index for index, timestamp in enumerate(timestamps) if timestamp >= horizon]
     return generation, [keys[i] for i in kept], [timestamps[i] for i in kept], [values[i] for i in kept]
+
+
+class TimelineKind(EntryKind[TimelineTable, TimelineDelta]):
+    """The kind of records that wait to be joined. Its tables are in memory with every backend."""
+
+    name = TimelineTable.kind
+    spread = "timestamp"
+
+    def make(self, namespaced: bool) -> TimelineTable:
+        return TimelineTable()
+
+    def from_plain(self, plain: Any) -> TimelineDelta:
+        return TimelineDelta(*plain)
+
+    def write(self, types: SectionTypes, delta: TimelineDelta, parts: Parts) -> None:
+        group, additions, horizon, trimmed = delta
+        parts.append(spell_number(len(additions)))
+        INTS.write([group, horizon, *column(0, additions)], parts)
+        write_lists(types.key, column(1, additions), parts)
+        INTS.write(list(chain.from_iterable(column(2, additions))), parts)
+        types.value.write(list(chain.from_iterable(column(3, additions))), parts)
+        write_entries(types, trimmed, parts)
+
+    def read(self, types: SectionTypes, cursor: Cursor) -> TimelineDelta:
+        count = cursor.number()
+        group, horizon, *generations = INTS.read(cursor, count + 2)
+        keys = read_lists(types.key, cursor, count)
+        total = sum(map(len, keys))
+        timestamps, values = iter(INTS.read(cursor, total)), iter(types.value.read(cursor, total))
+        additions = [
+            (generation, held, list(islice(timestamps, len(held))), list(islice(values, len(held))))
+            for generation, held in zip(generations, keys, strict=True)
+        ]
+        return TimelineDelta(group, additions, horizon, read_entries(types, cursor))
+
+    def part(self, delta: TimelineDelta, wanted: Wanted) -> tuple[TimelineDelta, bool]:
+        parts: list[Addition] = []
+        for generation, keys, timestamps, values in delta.additions:
+            chosen = [position for position, key in enumerate(keys) if wanted(key)]
+            columns = [keys[at] for at in chosen], [timestamps[at] for at in chosen], [values[at] for at in chosen]
+            parts.append((generation, *columns))
+        return delta._replace(additions=parts, trimmed=list(filter(wanted, delta.trimmed))), False
+
+    # --- schema ------------------------------------------------------------------------------------------------------
+
+    def convert(self, table: TimelineTable, entries: list[tuple[Any, Any]], conversion: Conversion) -> None:
+        for key, (_, waiting) in entries:
+            waiting[:] = conversion.values(waiting, [key])
+
+    def converted(self, table: TimelineTable) -> None:
+        table.renew()
+
+    # --- rows for users ----------------------------------------------------------------------------------------------
+
+    def entries(self, table: TimelineTable) -> Iterator[Entry]:
+        for key, (timestamps, values) in table.entries.items():
+            yield key, None, list(zip(timestamps, values, strict=True))
+
+    def items(self, held: Any) -> Iterable[tuple[Any, ...]]:
+        return held  # type: ignore[no-any-return]
+
+    def transform(self, table: TimelineTable, change: Callable[[Any, Any, Any], Any]) -> None:
+        for key, _, records in list(self.entries(table)):
+            changed = change(key, None, records)
+            if changed is not None:
+                ordered = sorted(changed, key=lambda record: record[0])
+                changed = [record[0] for record in ordered], [record[1] for record in ordered]
+            put_or_drop(table.entries, key, changed)
+
+    def shaped(self, changed: Any, shape: Shape) -> Any:
+        return [_pair(record, shape) for record in shape.elements(changed)] or None
+
+
+def _pair(record: Any, shape: Shape) -> tuple[int, Any]:
+    if not isinstance(record, list | tuple) or len(record) != 2 or not isinstance(record[0], int):
+        raise shape.refusal(record, "a list of pairs of timestamp and record")
+    return record[0], shape.fitting(record[1])
+
+
+TIMELINES = TimelineKind()

@@ -16,9 +16,10 @@ from flott.common.typeinfo import TypeInformation
 from flott.errors import StateMigrationError
 from flott.runtime.managed_state.files.header_spans import HeaderSpans
 from flott.runtime.managed_state.files.table_header import TableHeader
+from flott.runtime.managed_state.kinds.registry import kind_of
 from flott.runtime.managed_state.schema.evolution import Incompatible, evolve_key
 from flott.runtime.managed_state.schema.record_classes import holds_known_classes
-from flott.runtime.managed_state.schema.rewriting import Rewriting, Said, TypedTable
+from flott.runtime.managed_state.schema.rewriting import Rewriting, Said
 from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.managed_state.schema.type_schema import Json, schema_of
 from flott.runtime.managed_state.ttl.time_to_live import state_name
@@ -114,7 +115,7 @@ class TableSchemas:
         self._unsettled.pop(name, None)
         state = self._state
         types, table = self._declared.get(name), state.find(name)
-        if types is None or not isinstance(table, TypedTable):
+        if types is None or table is None or not kind_of(table.kind).has_values:
             return
         rewriting = Rewriting(
             self._what(name), types, stamped=state.lifetimes.is_stamped(name), paged=state.is_paged(table)

@@ -16,7 +16,7 @@ from flott.runtime.managed_state.schema.fitting import fits
 from flott.runtime.managed_state.schema.type_schema import Json, describe, schema_of
 
 #: What makes values of the declared type of a batch of saved ones.
-Conversion = Callable[[list[Any]], list[Any]]
+ConvertValues = Callable[[list[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _checked(
     return None
 
 
-def _wary(old: Json, convert: Convert) -> Conversion:
+def _wary(old: Json, convert: Convert) -> ConvertValues:
     """The conversion of values nobody held against their type: those of another stay as they are, or are refused."""
 
     def function(values: list[Any]) -> list[Any]:
@@ -117,7 +117,7 @@ def _which_fit(schema: Json, values: list[Any]) -> list[bool]:
 
 def _migrating(
     what: str, migration: Migration, old: Json | None, declared: TypeInformation | None
-) -> Conversion:
+) -> ConvertValues:
     def convert(values: list[Any]) -> list[Any]:
         converted = []
         for value in values if old is None else plain_values(old, values):

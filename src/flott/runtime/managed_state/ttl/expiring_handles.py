@@ -11,7 +11,9 @@ from typing import Any
 
 from flott.datastream.state._handles import AggregatingState, ListState, MapState, ReducingState, ValueState
 from flott.runtime.managed_state.handles import CurrentKey
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
+from flott.runtime.managed_state.kinds.lists import ListTable
+from flott.runtime.managed_state.kinds.maps import MapTable
+from flott.runtime.managed_state.kinds.values import ValueTable
 from flott.runtime.managed_state.ttl.expiry import Expiry
 
 _Stamped = tuple[Any, int]
@@ -105,7 +107,7 @@ class ExpiringValueState(_ExpiringSingle, ValueState[Any]):
 
 
 class ExpiringReducingState(_ExpiringSingle, ReducingState[Any]):
-    """One value per key, into which added values are folded."""
+    """One value per key, which is reduced with every value that is added."""
 
     __slots__ = ("_reduce",)
 

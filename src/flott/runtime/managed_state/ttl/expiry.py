@@ -8,17 +8,13 @@ goes round the table, on from where it stopped, at most once per epoch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 from flott.common.watermark_strategy import MIN_WATERMARK
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
-from flott.runtime.managed_state.kinds.timelines import TimelineTable
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Table
 from flott.runtime.managed_state.ttl.state_clock import StateClock
 from flott.runtime.managed_state.ttl.time_to_live import UNSTAMPED, TimeToLive
-
-#: A table whose values may be stamped.
-StampedTable = ValueTable | ListTable | MapTable
 
 #: So many rounds are made through a table while a value lives: more would find little.
 _ROUNDS_PER_LIFE = 16
@@ -26,45 +22,13 @@ _ROUNDS_PER_LIFE = 16
 _STEP = 1024
 
 
-def walk(table: StampedTable | TimelineTable, cursor: Any, count: int) -> tuple[list[tuple[Any, Any]], Any]:
-    """The next entries of a table with what they hold, and where to go on: None at the end, and to begin.
-
-    So many entries are looked at; fewer come if some are no more. The table may change between two calls.
-    """
-    if (own := getattr(table, "walk", None)) is not None:  # one that does not hold all of its entries in memory
-        return own(cursor, count)  # type: ignore[no-any-return]
-    entries = table.entries
-    remaining = iter(list(entries)) if cursor is None else cursor
-    found = list(islice(remaining, count))
-    return [(entry, entries[entry]) for entry in found if entry in entries], remaining if len(found) == count else None
-
-
-def is_empty(table: StampedTable) -> bool:
-    """Whether a table holds nothing."""
-    cursor = None
+def is_empty(table: Table) -> bool:
+    """Return whether a table holds nothing."""
+    kind, cursor = kind_of(table.kind), None
     while True:
-        found, cursor = walk(table, cursor, _STEP)
+        found, cursor = kind.walk(table, cursor, _STEP)
         if found or cursor is None:
             return not found
-
-
-def remove_gone(table: StampedTable, entry: Any, held: Any, deadline: int) -> None:
-    """Remove what is stamped at the deadline or before from what an entry holds."""
-    if isinstance(table, ValueTable):
-        if held[1] <= deadline:
-            table.discard(entry)
-    elif isinstance(table, ListTable):
-        living = [item for item in held if item[1] > deadline]
-        if 2 * len(living) <= len(held):  # the list is saved whole: not for a few elements
-            table.replace(entry, living)
-    else:
-        stamps = {map_key: stamp for map_key, (_, stamp) in held.items()}
-        if all(stamp <= deadline for stamp in stamps.values()):
-            table.clear_entry(entry)
-            return
-        for map_key, stamp in stamps.items():
-            if stamp <= deadline:
-                table.remove_item(entry, map_key)
 
 
 class Expiry:
@@ -99,7 +63,7 @@ class Expiry:
         """Whether nobody will see a value any more."""
         return stamped[1] + self.lifespan_ms <= self.clock.floor
 
-    def sweep(self, table: StampedTable, records: int, make_room: Callable[[], None]) -> None:
+    def sweep(self, table: Table, records: int, make_room: Callable[[], None]) -> None:
         """The epoch, which had so many records, ends: look at as many entries as its accesses ask for."""
         count = self.ttl.sweep_entries * (self.touches + (records if self.ttl.sweep_every_record else 0))
         self.touches = 0
@@ -111,10 +75,11 @@ class Expiry:
             if began is not None and 0 <= floor - began < max(self.ms // _ROUNDS_PER_LIFE, 1):
                 return
             self._round_began = floor
+        kind = kind_of(table.kind)
         while count > 0:
-            found, self._cursor = walk(table, self._cursor, min(count, _STEP))
+            found, self._cursor = kind.walk(table, self._cursor, min(count, _STEP))
             for entry, held in found:
-                remove_gone(table, entry, held, floor - self.lifespan_ms)
+                kind.remove_expired(table, entry, held, floor - self.lifespan_ms)
             make_room()
             if self._cursor is None:
                 return

@@ -11,18 +11,19 @@ from dataclasses import dataclass, replace
 
 from flott.errors import ProgramError, StateError
 from flott.runtime.managed_state.files.table_header import Json
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, Table, ValueTable
-from flott.runtime.managed_state.ttl.expiry import Expiry, StampedTable, is_empty
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Table
+from flott.runtime.managed_state.ttl.expiry import Expiry, is_empty
 from flott.runtime.managed_state.ttl.state_clock import StateClocks
 from flott.runtime.managed_state.ttl.time_to_live import TimeToLive, former_names, newest, table_name
-from flott.runtime.managed_state.ttl.ttl_conversion import Conversion
+from flott.runtime.managed_state.ttl.ttl_conversion import TtlConversion
 
 
 @dataclass(frozen=True)
 class _AskedFor:
     """A state as the program asked for it."""
 
-    table: StampedTable
+    table: Table
     ttl: TimeToLive | None
     expiry: Expiry | None
 
@@ -43,7 +44,7 @@ class Lifetimes:
 
     # --- the program -------------------------------------------------------------------------------------------------
 
-    def declare(self, state: str, table: StampedTable, ttl: TimeToLive | None) -> Expiry | None:
+    def declare(self, state: str, table: Table, ttl: TimeToLive | None) -> Expiry | None:
         """The program asks for a state, which is in this table; returns how it ages, None if it does not."""
         known = self._declared.get(state)
         if known is not None and known.ttl != ttl:
@@ -96,13 +97,13 @@ class Lifetimes:
             self._headers[name] = replace(known.ttl, since_ms=since)
         for former in former_names(state, known.ttl):
             table = self._find(former)
-            if isinstance(table, ValueTable | ListTable | MapTable) and not is_empty(table):
+            if table is not None and kind_of(table.kind).ages and not is_empty(table):
                 if table.kind != known.table.kind:
                     raise StateError(
                         f"Operator {self._owner} has a {known.table.kind} state {state!r}, but its checkpoint holds a"
                         f" {table.kind} state of that name. Give the new state another name."
                     )
-                conversion = Conversion(self._headers.get(former), known.ttl, self.clocks)
+                conversion = TtlConversion(self._headers.get(former), known.ttl, self.clocks)
                 conversion.move(table, known.table, self._make_room)
 
     # --- the files ---------------------------------------------------------------------------------------------------

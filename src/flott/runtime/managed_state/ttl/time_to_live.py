@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from flott.common.watermark_strategy import MAX_WATERMARK
 from flott.datastream.state._ttl import StateTtlConfig
 from flott.errors import ProgramError
 from flott.runtime.managed_state.files.table_header import Json
-from flott.runtime.managed_state.kinds.tables import Delta, ListTable, MapTable, ValueTable
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Delta
 
 #: How the names of tables end whose values are stamped, by whether the stamps are of event time. A state that gets a
 #: time to live, or loses it, thereby gets another table: no table, and so no file of it, ever holds both forms.
@@ -147,45 +147,9 @@ class Horizon:
 
 
 def drop_expired(kind: str, delta: Delta, ttl: Json, horizon: Horizon) -> Delta:
-    """A base of a table without what is gone, if the program wants files cleaned up.
-
-    Elements are left out of lists in savepoints only: elsewhere a copy of the state may go on appending to a list, at
-    positions that count all of them.
-    """
+    """Return a base of a table without what is gone, if the program wants files cleaned up."""
     wanted, detached = TimeToLive.from_json(ttl), horizon.detached
     if not (wanted.in_compaction or (detached and wanted.in_snapshots)):
         return delta
     deadline = (horizon.watermark if wanted.in_event_time else horizon.now_ms) - wanted.lifespan_ms
-    match kind:
-        case ValueTable.kind:
-            entries, values, deleted = delta
-            living = _living(zip(entries, values, strict=True), deadline)
-            return [[entry for entry, _ in living], [stamped for _, stamped in living], deleted]
-        case ListTable.kind if detached:
-            whole, appended, deleted = delta
-            lists = [(entry, [item for item in items if item[1] > deadline]) for entry, items in whole]
-            return [[(entry, items) for entry, items in lists if items], appended, deleted]
-        case MapTable.kind:
-            maps = [
-                (entry, cleared, removed, _living(updated, deadline), _living(last, deadline))
-                for entry, cleared, removed, updated, last in delta
-            ]
-            return [change for change in maps if change[3] or change[4]]
-    return delta
-
-
-def _living(stamped: Iterable[tuple[Any, tuple[Any, int]]], deadline: int) -> list[tuple[Any, tuple[Any, int]]]:
-    """Of pairs of something and a stamped value, those stamped after the deadline."""
-    return [pair for pair in stamped if pair[1][1] > deadline]
-
-
-def unstamped(kind: str, content: Any) -> Any:
-    """What an entry of a stamped table holds, without its stamps: a value, a list or a dict. None stays None."""
-    if content is None:
-        return None
-    match kind:
-        case ListTable.kind:
-            return [value for value, _ in content]
-        case MapTable.kind:
-            return {key: value for key, (value, _) in content.items()}
-    return content[0]
+    return kind_of(kind).drop_expired(delta, deadline, detached=detached)

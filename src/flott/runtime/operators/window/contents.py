@@ -14,7 +14,8 @@ from flott.datastream.functions._callables import as_reduce
 from flott.datastream.window._evictors import Evictor, TimestampedValue
 from flott.graph.specs import AggregateFold, ReduceFold
 from flott.runtime.managed_state.backends.hashmap import KeyedState
-from flott.runtime.managed_state.kinds.tables import ListTable, ValueTable
+from flott.runtime.managed_state.kinds.lists import ListTable
+from flott.runtime.managed_state.kinds.values import ValueTable
 from flott.runtime.operators.window.holdings import ELEMENTS, FOLDED, TIMESTAMPED_ELEMENTS
 
 Entry = tuple[Any, Any]

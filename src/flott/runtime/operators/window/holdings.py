@@ -15,9 +15,9 @@ from flott.datastream.window._windows import TimeWindow
 from flott.errors import StateError
 from flott.graph.specs import WindowSpec
 from flott.runtime.managed_state.backends.hashmap import KeyedState
-from flott.runtime.managed_state.kinds.panes import PaneTable
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
-from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.kinds.maps import MAPS
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Table
 from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.managed_state.schema.type_schema import Json
 from flott.runtime.operators.process import EVENT_TIMERS, PROCESSING_TIMERS
@@ -86,7 +86,7 @@ def released(state: KeyedState, own: str) -> Iterator[tuple[Any, Any, Any]]:
                 " Windows that are open cannot be changed from one to the other: keep the way they are evaluated"
                 " (reduce or aggregate; apply or process; an evictor), or give the operator another uid to begin anew."
             )
-        for key, window, held in list(_release(state, table)):
+        for key, window, held in list(_release(state, name, table)):
             if own in _OF_TIME and not isinstance(window, TimeWindow):
                 raise StateError(
                     f"The checkpoint of operator {state.owner} holds the window {window!r}, but the program now has"
@@ -95,51 +95,29 @@ def released(state: KeyedState, own: str) -> Iterator[tuple[Any, Any, Any]]:
             yield key, window, held
 
 
-def _release(state: KeyedState, table: Any) -> Iterator[tuple[Any, Any, Any]]:
-    match table:
-        case PaneTable():
-            for pane in list(table.panes):
-                for key, held in table.drop(pane).items():
-                    yield key, window_of(pane), held
-        case ValueTable(namespaced=False):  # sessions
-            for key, sessions in list(table.entries.items()):
-                table.discard(key)
-                for start, end, held in sessions:
-                    yield key, window_of((start, end)), held
-        case ValueTable() | ListTable():
-            names = _names(state)
-            for (key, place), held in list(table.entries.items()):
-                table.discard((key, place)) if isinstance(table, ValueTable) else table.replace((key, place), None)
-                yield key, window_of(names.get((key, place), place)), held
+def _release(state: KeyedState, name: str, table: Table) -> Iterator[tuple[Any, Any, Any]]:
+    entries = list(kind_of(table.kind).release(table))
+    if name == SESSIONS:
+        entries = [(key, (start, end), held) for key, _, sessions in entries for start, end, held in sessions]
+    windows = _merging_windows(state)
+    for key, place, held in entries:
+        yield key, window_of(windows.get((key, place), place)), held
     _release_triggers(state)
 
 
-def _names(state: KeyedState) -> dict[tuple[Any, Any], Any]:
-    """Which window has its contents where, of windows that merge."""
+def _merging_windows(state: KeyedState) -> dict[tuple[Any, Any], Any]:
+    """Return which window has its contents where, of windows that merge; they are released."""
     table = state.find(OPEN_WINDOWS)
-    if not isinstance(table, MapTable):
+    if table is None or table.kind != MAPS.name:
         return {}
-    named = {(key, place): name for key, windows in table.entries.items() for name, place in windows.items()}
-    for key in list(table.entries):
-        table.clear_entry(key)
-    return named
+    released = kind_of(table.kind).release(table)
+    return {(key, place): name for key, _, windows in released for name, place in windows.items()}
 
 
 def _release_triggers(state: KeyedState) -> None:
-    """What the trigger of the other operator remembered; who takes the windows over sets timers of its own."""
+    """Release what the trigger of the other operator remembered. The operator that takes over sets its own timers."""
     for name in state.sizes():
         table = state.find(name)
-        if name in (EVENT_TIMERS, PROCESSING_TIMERS) and isinstance(table, TimerTable):
-            for timer in table.all_timers():
-                table.delete(*timer)
-        elif name.startswith(TRIGGER_STATE):
-            match table:
-                case ValueTable():
-                    for entry in list(table.entries):
-                        table.discard(entry)
-                case ListTable():
-                    for entry in list(table.entries):
-                        table.replace(entry, None)
-                case MapTable():
-                    for entry in list(table.entries):
-                        table.clear_entry(entry)
+        if table is not None and (name in (EVENT_TIMERS, PROCESSING_TIMERS) or name.startswith(TRIGGER_STATE)):
+            for _ in kind_of(table.kind).release(table):
+                pass

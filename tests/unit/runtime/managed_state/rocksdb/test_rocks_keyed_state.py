@@ -15,7 +15,7 @@ from flott.runtime.managed_state.backends.rocksdb.keyed_state import RocksKeyedS
 from flott.runtime.managed_state.backends.rocksdb.store import Budget
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.files.file_sequence import FileSequence
-from flott.runtime.managed_state.handles import TableReducingState, TableValueState
+from flott.runtime.managed_state.handles import TableReducingState, TableValueState, list_state, map_state
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.storage import PosixStorage
 
@@ -39,8 +39,8 @@ class Copy:
         current = state.current
         self.value = TableValueState(state.value_table("value"), current)
         self.sum = TableReducingState(state.value_table("sum"), current, lambda a, b: a + b)
-        self.list = state.list_state(state.list_table("list"), current)
-        self.map = state.map_state(state.map_table("map"), current)
+        self.list = list_state(state.list_table("list"), current)
+        self.map = map_state(state.map_table("map"), current)
         self.timers = state.timer_table("timers")
         self.panes = state.pane_table("panes")
         self.elements = state.list_pane_table("elements")
@@ -97,7 +97,7 @@ class Copy:
                 self.named.append((key, n % 3), [n])
                 self.named.unite((key, 0), [(key, 1)])
         if self.cramped:
-            self.state._put_aside(self.state._paged())  # type: ignore[attr-defined]
+            self.state._put_aside(self.state._paged)  # type: ignore[attr-defined]
 
     def view(self) -> dict[str, Any]:
         """Everything a program can see, with maps in any order."""
@@ -213,7 +213,7 @@ def test_reading_one_item_of_a_large_map_reads_no_other(tmp_path):
     storage = PosixStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
     state.bring_to((), storage)
-    handle = state.map_state(state.map_table("map"), state.current)
+    handle = map_state(state.map_table("map"), state.current)
     state.current.key = "k"
     handle.put_all((n, str(n)) for n in range(1000))
     sequence = state.save((), storage, "state/1")
@@ -231,7 +231,7 @@ def test_a_map_whose_items_were_removed_one_by_one_leaves_no_entry(tmp_path, cra
     storage = PosixStorage(str(tmp_path / "job"), sync=False)
     state = rocks(tmp_path / "local")
     table, sequence = state.map_table("map"), ()
-    handle = state.map_state(table, state.current)
+    handle = map_state(table, state.current)
     for epoch, change in enumerate((lambda n: handle.put(n, n), handle.remove)):
         state.bring_to(sequence, storage)
         for key in ("emptied", "kept"):
@@ -239,7 +239,7 @@ def test_a_map_whose_items_were_removed_one_by_one_leaves_no_entry(tmp_path, cra
             for n in range(2 if key == "emptied" or epoch == 0 else 1):
                 change(n)
                 if cramped:
-                    state._put_aside(state._paged())
+                    state._put_aside(state._paged)
         sequence = state.save(sequence, storage, f"state/{epoch}")
     state.bring_to(sequence, storage)
     assert list(table.entries) == ["kept"]
@@ -252,7 +252,7 @@ def test_a_list_is_appended_to_without_being_read_and_iterated_without_being_loa
     sequence: FileSequence = ()
     for epoch in range(3):
         state.bring_to(sequence, storage)
-        handle = state.list_state(state.list_table("list"), state.current)
+        handle = list_state(state.list_table("list"), state.current)
         state.current.key = "k"
         handle.add_all(range(epoch * 1000, epoch * 1000 + 1000))
         sequence = state.save(sequence, storage, f"state/{epoch}")

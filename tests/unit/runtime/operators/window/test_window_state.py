@@ -31,9 +31,11 @@ from flott.datastream.window import (
     TumblingProcessingTimeWindows,
 )
 from flott.errors import StateError
+from flott.runtime.managed_state.kinds.lists import ListTable
+from flott.runtime.managed_state.kinds.maps import MapTable
 from flott.runtime.managed_state.kinds.panes import ListPaneTable, PaneTable
-from flott.runtime.managed_state.kinds.tables import ListTable, MapTable, ValueTable
 from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.kinds.values import ValueTable
 from flott.testing import EndOfEpoch, Ledger, LedgerSink, OperatorHarness, ScriptedSource, in_process, live
 from tests.unit.runtime.operators.window.model import Model, Session, Sliding, Tumbling
 

@@ -1,9 +1,8 @@
 """All keyed state of one operator subtask, in a database on the local disk. Task side.
 
-The database belongs to the host: it is opened when an epoch begins, by whichever process runs it, and closed when the
-epoch is saved. Between epochs a process keeps nothing of it. Two kinds of tables stay in memory here as well: lists of
-elements in aligned windows, and the timelines of interval joins; they are cached and caught up like those of the
-hash-map backend.
+The database belongs to the host: it is opened when an epoch begins, by the process that runs it, and closed when the
+epoch is saved. Between epochs a process keeps nothing of it. Tables of kinds that make none over rows stay in
+memory here as well; they are cached and caught up like those of the hash-map backend.
 """
 
 from __future__ import annotations
@@ -14,30 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from flott.errors import StateError
 from flott.runtime.managed_state.backends.hashmap import UNSAVED, KeyedState
-from flott.runtime.managed_state.backends.rocksdb.handles import PagedListState, PagedMapState
-from flott.runtime.managed_state.backends.rocksdb.lists import PagedListTable
-from flott.runtime.managed_state.backends.rocksdb.maps import PagedMapTable
-from flott.runtime.managed_state.backends.rocksdb.panes import PagedPaneTable
-from flott.runtime.managed_state.backends.rocksdb.rows import table_bytes
-from flott.runtime.managed_state.backends.rocksdb.store import Budget, RowStore
-from flott.runtime.managed_state.backends.rocksdb.table import PagedTable
-from flott.runtime.managed_state.backends.rocksdb.timers import PagedTimerTable
-from flott.runtime.managed_state.backends.rocksdb.values import PagedValueTable
+from flott.runtime.managed_state.backends.rocksdb.store import Budget, RocksStore
 from flott.runtime.managed_state.files.file_sequence import FileSequence, missing_files, version_of
 from flott.runtime.managed_state.files.state_file import StateFileReader, StateFileWriter, open_state_file
-from flott.runtime.managed_state.handles import CurrentKey, TableListState, TableMapState
-from flott.runtime.managed_state.kinds.panes import PaneTable
-from flott.runtime.managed_state.kinds.table_kinds import KINDS
-from flott.runtime.managed_state.kinds.tables import Delta, ListTable, MapTable, Table, ValueTable
-from flott.runtime.managed_state.kinds.timers import TimerTable
+from flott.runtime.managed_state.kinds.registry import kind_of
+from flott.runtime.managed_state.kinds.table_kind import Delta, PagedTable, Table, TableKind
+from flott.runtime.managed_state.paging.row_store import TablePlace
+from flott.runtime.managed_state.paging.rows import table_bytes
 from flott.runtime.storage import Storage
 
 if TYPE_CHECKING:
     from flott.common.typeinfo import TypeInformation
-
-#: The kinds of tables that are in the database.
-_PAGED = frozenset({ValueTable.kind, ListTable.kind, MapTable.kind, TimerTable.kind, PaneTable.kind})
-
 
 #: What a key that is announced may take in memory.
 _KEY_BYTES = 1024
@@ -47,7 +33,6 @@ class RocksKeyedState(KeyedState):
     """The tables of one operator subtask over a database in ``folder``."""
 
     pages = True
-    _kinds_in_memory = KINDS - _PAGED
 
     def __init__(
         self,
@@ -62,54 +47,40 @@ class RocksKeyedState(KeyedState):
     ):
         super().__init__(owner, max_parallelism, groups, in_place=in_place, key_type=key_type)
         self._max_parallelism = max_parallelism
-        self._store = RowStore(folder, budget)
+        self._store = RocksStore(folder, budget)
         self._entry_count = 0
         self.foresight = max(budget.objects // _KEY_BYTES, 1)
         self._names: dict[bytes, str] = {}
+        self._paged: dict[str, PagedTable] = {}  #: the tables that are in the database
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
-    def _make(self, name: str, kind: str, namespaced: bool) -> Table:
-        if kind not in _PAGED:
+    def _make(self, name: str, kind: TableKind[Any, Any], namespaced: bool) -> Table:
+        table = kind.make_paged(TablePlace(name, namespaced, self._store, self._max_parallelism, self.make_room))
+        if table is None:
             return super()._make(name, kind, namespaced)
         if self._names.setdefault(table_bytes(name), name) != name:
             raise StateError(
                 f"The states {name!r} and {self._names[table_bytes(name)]!r} of operator {self.owner} cannot be told"
                 " apart in the database, by chance. Give one of them another name."
             )
-        match kind:
-            case ValueTable.kind:
-                return PagedValueTable(name, namespaced, self._store, self._max_parallelism)
-            case ListTable.kind:
-                return PagedListTable(name, namespaced, self._store, self._max_parallelism)
-            case MapTable.kind:
-                return PagedMapTable(name, namespaced, self._store, self._max_parallelism)
-            case TimerTable.kind:
-                return PagedTimerTable(name, self._store, self.make_room)
-        return PagedPaneTable(name, self._store, self._max_parallelism)
+        self._paged[name] = table
+        return table
 
-    def _paged(self) -> dict[str, PagedTable]:
-        return {name: table for name, table in self._tables.items() if table.kind in _PAGED}  # type: ignore[misc]
+    def is_paged(self, table: Table) -> bool:
+        return any(table is paged for paged in self._paged.values())
 
     def keys_with(self, name: str) -> Iterable[Any]:
         table = self._tables[name]
-        assert isinstance(table, PagedValueTable | PagedListTable | PagedMapTable)
-        return iter(table.entries)  # rows stand by key group and encoded key
+        return (key for key, _, _ in kind_of(table.kind).entries(table))  # rows stand by key group and encoded key
 
     def entry_count(self) -> int:
-        kept = sum(table.size() for table in self._tables.values() if table.kind not in _PAGED)
-        return self._entry_count + kept
-
-    def list_state(self, table: ListTable, current: CurrentKey) -> TableListState:
-        return PagedListState(table, current)
-
-    def map_state(self, table: MapTable, current: CurrentKey) -> TableMapState:
-        return PagedMapState(table, current)
+        return self._entry_count + sum(table.size() for name, table in self._tables.items() if name not in self._paged)
 
     # --- restoring ---------------------------------------------------------------------------------------------------
 
     def bring_to(self, sequence: FileSequence, storage: Storage) -> None:
-        for table in self._paged().values():
+        for table in self._paged.values():
             table.empty()  # an epoch that failed may have left changes
         self.schemas.revert()
         if not self._store.is_open:
@@ -118,9 +89,8 @@ class RocksKeyedState(KeyedState):
         super().bring_to(sequence, storage)
 
     def _settle(self) -> None:
-        for panes in self._tables.values():
-            if isinstance(panes, PagedPaneTable):
-                panes.refresh()
+        for table in self._paged.values():
+            table.refresh()
         super()._settle()
 
     def _catch_up(self, sequence: FileSequence, storage: Storage) -> None:
@@ -146,8 +116,8 @@ class RocksKeyedState(KeyedState):
         self._store.mark(version_of(sequence))
 
     def _apply(self, reader: StateFileReader, group: int) -> None:
-        for name, delta in reader.block(group, kinds=_PAGED).items():
-            self._tables[name].apply(delta)
+        for name, delta in reader.block(group, kinds={table.kind for table in self._paged.values()}).items():
+            self._paged[name].apply(delta)
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
@@ -165,11 +135,11 @@ class RocksKeyedState(KeyedState):
         super()._add(writer, group, deltas)
         if not self._store.put_aside:
             for name, delta in deltas.items():
-                if (table := self._tables[name]).kind in _PAGED:
-                    table.apply(delta)  # to what is staged
+                if name in self._paged:
+                    self._paged[name].apply(delta)  # to what is staged
 
     def _has_changes(self, table: Table) -> bool:
-        return table.has_changes() or (self._store.put_aside and table.kind in _PAGED)
+        return table.has_changes() or (self._store.put_aside and self.is_paged(table))
 
     def _drain(self) -> Iterable[tuple[int, dict[str, Delta]]]:
         if not self._store.put_aside:
@@ -181,9 +151,9 @@ class RocksKeyedState(KeyedState):
         kept = {
             name: table.drain(self.grouping(table))
             for name, table in self._tables.items()
-            if table.kind not in _PAGED or table.kind == TimerTable.kind
+            if name not in self._paged or self._paged[name].keeps_changes
         }
-        paged = {name: table for name, table in self._paged().items() if name not in kept}
+        paged = {name: table for name, table in self._paged.items() if name not in kept}
         self._put_aside(paged)
         for group in self.groups:
             deltas = {name: groups[group] for name, groups in kept.items() if group in groups}
@@ -198,14 +168,12 @@ class RocksKeyedState(KeyedState):
 
     def prefetch(self, keys: Iterable[Any]) -> None:
         wanted = set(keys)
-        for table in self._tables.values():
-            if isinstance(table, PagedValueTable) and not table.namespaced:
-                table.entries.prefetch(wanted)
+        for table in self._paged.values():
+            table.prefetch(wanted)
 
     def make_room(self) -> None:
-        paged = self._paged()
-        if sum(table.weight() for table in paged.values()) > self._store.budget.objects:
-            self._put_aside(paged)
+        if sum(table.weight() for table in self._paged.values()) > self._store.budget.objects:
+            self._put_aside(self._paged)
 
     def _put_aside(self, paged: dict[str, PagedTable]) -> None:
         for table in paged.values():
@@ -214,6 +182,6 @@ class RocksKeyedState(KeyedState):
         self._store.put_aside = True
 
     def close(self) -> None:
-        for table in self._paged().values():
+        for table in self._paged.values():
             table.empty()
         self._store.close()

@@ -14,13 +14,12 @@ from time import monotonic, sleep
 from typing import Any
 
 from flott.errors import ConfigurationError, StorageError
+from flott.runtime.managed_state.paging.row_store import PENDING
 
 _MEGABYTE = 1 << 20
 
 #: The row that names the last state file the database contains.
 _VERSION = b"V"
-#: First bytes of rows: what is committed, and what the running epoch has put aside because memory is short.
-COMMITTED, PENDING = b"C", b"P"
 #: How long to wait for a process that still has the database open: a task that was cancelled a moment ago.
 _PATIENCE_S = 20.0
 
@@ -52,8 +51,8 @@ class Budget:
         return min(max(self.total // 32, _MEGABYTE // 4), 8 * _MEGABYTE)
 
 
-class RowStore:
-    """A sorted map of bytes on the local disk."""
+class RocksStore:
+    """A sorted map of bytes on the local disk: the ``RowStore`` of tables."""
 
     def __init__(self, folder: Path, budget: Budget):
         self.folder = folder

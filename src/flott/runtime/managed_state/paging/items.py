@@ -1,7 +1,8 @@
 """A dict whose items are in the database until they are asked for.
 
-Whoever works with the dict of an in-memory table works with this one, too: what is here costs what it costs in a dict,
-what is not is fetched. An item that is named in ``changed`` but not here was deleted by the running epoch.
+Code that works with the dict of a table in memory works with this one, too: an item that is here costs what it costs in
+a dict, and one that is not is fetched. An item that is named in ``changed`` but not here was deleted by the running
+epoch.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from flott.runtime.managed_state.backends.rocksdb.rows import EntryBytes, loads
-from flott.runtime.managed_state.backends.rocksdb.store import COMMITTED, PENDING, RowStore
+from flott.runtime.managed_state.paging.row_store import COMMITTED, PENDING, RowStore
+from flott.runtime.managed_state.paging.rows import EntryBytes, loads
 
 _ABSENT = object()
 
@@ -191,6 +192,25 @@ class KeyedItems(PagedItems):
 
     def row(self, item: Any) -> bytes:
         return self._prefix + self._entry_bytes(item)
+
+
+class Weighing:
+    """Estimates what items cost in memory, by looking at a few now and then."""
+
+    __slots__ = ("_item_bytes", "_looked_at")
+
+    def __init__(self) -> None:
+        self._item_bytes = 512
+        self._looked_at = 0
+
+    def of(self, items: PagedItems) -> int:
+        """What a dict of items takes."""
+        held = len(items)
+        if held < self._looked_at // 2 or held > self._looked_at * 5 // 4:
+            self._looked_at = held
+            if sizes := items.sample():
+                self._item_bytes = (self._item_bytes + max(sizes)) // 2
+        return items.weight(self._item_bytes)
 
 
 def object_bytes(value: Any) -> int:

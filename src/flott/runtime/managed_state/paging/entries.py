@@ -1,7 +1,7 @@
 """Entries that have several rows, as those of maps and lists do: their names, and what of them is open.
 
-    <C or P> <place: table, key group, entry behind its length>           the entry's own row
-    <C or P> <place> i <what tells the item apart>                        one of its items
+<C or P> <place: table, key group, entry behind its length>           the entry's own row
+<C or P> <place> i <what tells the item apart>                        one of its items
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from flott.runtime.managed_state.backends.rocksdb.rows import entry_bytes, lengthy, loads, table_bytes
-from flott.runtime.managed_state.backends.rocksdb.store import COMMITTED, PENDING, RowStore
+from flott.runtime.managed_state.paging.row_store import COMMITTED, PENDING, TablePlace
+from flott.runtime.managed_state.paging.rows import entry_bytes, lengthy, loads, table_bytes
 
 
 class Places:
@@ -19,10 +19,10 @@ class Places:
 
     __slots__ = ("_entry_bytes", "_prefix", "_store")
 
-    def __init__(self, name: str, namespaced: bool, store: RowStore, max_parallelism: int):
-        self._store = store
-        self._prefix = table_bytes(name)
-        self._entry_bytes = entry_bytes(namespaced, max_parallelism)
+    def __init__(self, place: TablePlace):
+        self._store = place.store
+        self._prefix = table_bytes(place.name)
+        self._entry_bytes = entry_bytes(place.namespaced, place.max_parallelism)
 
     def of(self, entry: Any) -> bytes:
         """The name of an entry's row, without the first byte."""
