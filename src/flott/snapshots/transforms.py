@@ -64,12 +64,12 @@ class _Change:
             ) from error
         if changed is DROP:
             return None
-        changed = kind.shaped(changed, _ReturnedShape(self._state, key, self._header))
+        changed = kind.shaped(changed, _CheckedReturn(self._state, key, self._header))
         return kind.stamped(changed, held) if layout.stamped and changed is not None else changed
 
 
 @dataclass(frozen=True)
-class _ReturnedShape:
+class _CheckedReturn:
     """Checks what was returned for one key."""
 
     state: str

@@ -18,7 +18,7 @@ from flott.runtime.managed_state.kinds.table_kind import (
     GroupOf,
     Paged,
     PagedTable,
-    Shape,
+    ReturnedShape,
     Wanted,
     elements_of,
 )
@@ -410,7 +410,7 @@ class ListKind(EntryKind[ListTable, ListDelta]):
     def items(self, held: Any) -> Iterable[tuple[Any, ...]]:
         return enumerate(held)
 
-    def shaped(self, changed: Any, shape: Shape) -> Any:
+    def shaped(self, changed: Any, shape: ReturnedShape) -> Any:
         return [shape.fitting(item) for item in shape.elements(changed)] or None
 
     def spread_new(self, key: Any, held: Any) -> Iterable[tuple[Any, Any]]:

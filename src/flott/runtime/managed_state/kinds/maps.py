@@ -26,7 +26,7 @@ from flott.runtime.managed_state.kinds.table_kind import (
     GroupOf,
     Paged,
     PagedTable,
-    Shape,
+    ReturnedShape,
     Wanted,
 )
 from flott.runtime.managed_state.paging.entries import OpenedEntries, Places
@@ -426,7 +426,7 @@ class MapKind(EntryKind[MapTable, MapDelta]):
     def items(self, held: Any) -> Iterable[tuple[Any, ...]]:
         return held.items()  # type: ignore[no-any-return]
 
-    def shaped(self, changed: Any, shape: Shape) -> Any:
+    def shaped(self, changed: Any, shape: ReturnedShape) -> Any:
         if not isinstance(changed, Mapping):
             raise shape.refusal(changed, "a dict")
         return {shape.map_key(name): shape.fitting(item) for name, item in changed.items()} or None

@@ -27,7 +27,7 @@ from flott.runtime.managed_state.kinds.table_kind import (
     GroupOf,
     Paged,
     PagedTable,
-    Shape,
+    ReturnedShape,
     TableKind,
     Wanted,
     put_or_drop,
@@ -485,7 +485,7 @@ class ListPaneKind(PaneKind):
     def items(self, held: Any) -> Iterable[tuple[Any, ...]]:
         return enumerate(held)
 
-    def shaped(self, changed: Any, shape: Shape) -> Any:
+    def shaped(self, changed: Any, shape: ReturnedShape) -> Any:
         return [shape.fitting(item) for item in shape.elements(changed)] or None
 
 

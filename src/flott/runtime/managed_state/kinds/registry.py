@@ -8,6 +8,7 @@ from flott.errors import StateError
 from flott.runtime.managed_state.kinds.lists import LISTS
 from flott.runtime.managed_state.kinds.maps import MAPS
 from flott.runtime.managed_state.kinds.panes import LIST_PANES, PANES
+from flott.runtime.managed_state.kinds.sorted_multimap import SORTED_MULTIMAPS
 from flott.runtime.managed_state.kinds.table_kind import Table, TableKind
 from flott.runtime.managed_state.kinds.timelines import TIMELINES
 from flott.runtime.managed_state.kinds.timers import TIMERS
@@ -21,6 +22,7 @@ KINDS: dict[str, TableKind[Any, Any]] = {
     PANES.name: PANES,
     LIST_PANES.name: LIST_PANES,
     TIMELINES.name: TIMELINES,
+    SORTED_MULTIMAPS.name: SORTED_MULTIMAPS,
 }
 
 

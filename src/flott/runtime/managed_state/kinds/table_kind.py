@@ -126,7 +126,7 @@ class Conversion:
     marks: bool  #: whether converted entries must be saved again
 
 
-class Shape(Protocol):
+class ReturnedShape(Protocol):
     """Checks what a user's function returned for a key, and raises an error that names the state and the key."""
 
     def elements(self, changed: Any) -> list[Any]:
@@ -261,7 +261,7 @@ class TableKind(Protocol[T, D]):
         """Replace what entries hold by what a function of key, namespace and that returns; None removes an entry."""
         raise StateError(f"Flott cannot transform the entries of a table of kind {self.name!r}.")
 
-    def shaped(self, changed: Any, shape: Shape) -> Any:
+    def shaped(self, changed: Any, shape: ReturnedShape) -> Any:
         """Return what a user's function returned, in the form in which it is held; None: nothing."""
         return None if changed is None else shape.fitting(changed)
 

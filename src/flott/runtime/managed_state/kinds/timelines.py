@@ -21,7 +21,7 @@ from flott.runtime.managed_state.kinds.table_kind import (
     Entry,
     EntryKind,
     GroupOf,
-    Shape,
+    ReturnedShape,
     Wanted,
     put_or_drop,
 )
@@ -308,11 +308,11 @@ class TimelineKind(EntryKind[TimelineTable, TimelineDelta]):
                 changed = [record[0] for record in ordered], [record[1] for record in ordered]
             put_or_drop(table.entries, key, changed)
 
-    def shaped(self, changed: Any, shape: Shape) -> Any:
+    def shaped(self, changed: Any, shape: ReturnedShape) -> Any:
         return [_pair(record, shape) for record in shape.elements(changed)] or None
 
 
-def _pair(record: Any, shape: Shape) -> tuple[int, Any]:
+def _pair(record: Any, shape: ReturnedShape) -> tuple[int, Any]:
     if not isinstance(record, list | tuple) or len(record) != 2 or not isinstance(record[0], int):
         raise shape.refusal(record, "a list of pairs of timestamp and record")
     return record[0], shape.fitting(record[1])

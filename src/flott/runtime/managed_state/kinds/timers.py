@@ -24,7 +24,7 @@ from flott.runtime.managed_state.kinds.table_kind import (
     GroupOf,
     Paged,
     PagedTable,
-    Shape,
+    ReturnedShape,
     TableKind,
     Wanted,
     elements_of,
@@ -339,7 +339,7 @@ class TimerKind(TableKind[TimerTable, TimerDelta]):
             changed = change(key, namespace, timestamps)
             table.live.update({(timestamp, key, namespace): None for timestamp in changed or ()})
 
-    def shaped(self, changed: Any, shape: Shape) -> Any:
+    def shaped(self, changed: Any, shape: ReturnedShape) -> Any:
         found = set()
         for timestamp in shape.elements(changed):
             if not isinstance(timestamp, int):
