@@ -77,3 +77,7 @@ class ClusterFolders:
     def logs(self) -> Path:
         """Of the JobManager; in a folder each, those of its jobs."""
         return self.own / "logs"
+
+    def logs_of_job(self, job_id: str) -> Path:
+        """Return the folder of the logs and results of one job."""
+        return self.logs / "jobs" / job_id

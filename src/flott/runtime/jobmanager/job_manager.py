@@ -14,10 +14,10 @@ from flott.common import _options as options
 from flott.common.configuration import Configuration
 from flott.runtime.checkpoint.savepoint_files import dispose_savepoint
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.jobmanager.carrier import Carrier, make_carrier
 from flott.runtime.jobmanager.dispatcher import Dispatcher
 from flott.runtime.jobmanager.folders import ClusterFolders
 from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.task_resources import TaskResources, make_task_resources
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
 from flott.runtime.orders import Order
 
@@ -38,14 +38,14 @@ class JobManager:
         self._clock: Clock = clock or SystemClock()
         self.started_ms = self._clock.now_ms()
         self._token = token
-        self._carrier: Carrier = make_carrier(configuration, self.folders.logs, self._clock)
-        self._dispatcher = Dispatcher(
+        self.resources: TaskResources = make_task_resources(configuration, self.folders.logs, self._clock)
+        self.dispatcher = Dispatcher(
             configuration,
             self.folders,
             self._clock,
             token,
-            spark=lambda: self._carrier.address,
-            on_gone=self._carrier.job_gone,
+            spark=lambda: self.resources.address,
+            on_gone=self.resources.job_gone,
         )
         self._work = ThreadPoolExecutor(max_workers=4, thread_name_prefix="jobmanager")
         self._ended = threading.Event()
@@ -54,21 +54,21 @@ class JobManager:
     # --- its life ----------------------------------------------------------------------------------------------------
 
     def start(self) -> int:
-        """Start what carries the jobs, and go on with those that were left; how many."""
-        self._carrier.start()
-        recovered = self._dispatcher.recover()
-        threading.Thread(target=self._watch, name="carrier-watch", daemon=True).start()
+        """Start what runs the tasks of jobs, and continue the jobs that an earlier JobManager left; return how many."""
+        self.resources.start()
+        recovered = self.dispatcher.recover()
+        threading.Thread(target=self._watch, name="resources-watch", daemon=True).start()
         return recovered
 
     def _watch(self) -> None:
         while not self._ended.wait(_WATCH_SECONDS):
-            self._carrier.bound_output()
-            if self._carrier.is_alive():
+            self.resources.bound_output()
+            if self.resources.is_alive():
                 continue
             log.error("The Spark application has ended. It is started again; all jobs go on from their checkpoints.")
             try:
-                self._carrier.restart()
-                self._dispatcher.restart_processes()
+                self.resources.restart()
+                self.dispatcher.restart_processes()
             except Exception:
                 log.exception("Spark could not be started again, which is tried later.")
 
@@ -84,9 +84,9 @@ class JobManager:
         """End jobs where they stand, and Spark. ``at_once``: another JobManager leads, so nothing is waited for."""
         self._ended.set()
         with self._closing:
-            self._dispatcher.close(at_once=at_once)
+            self.dispatcher.close(at_once=at_once)
             self._work.shutdown(wait=False, cancel_futures=True)
-            self._carrier.close()
+            self.resources.close()
 
     # --- the gateway -------------------------------------------------------------------------------------------------
 
@@ -95,24 +95,24 @@ class JobManager:
         return self.folders.logs
 
     def jobs(self) -> Sequence[JobView]:
-        views = self._dispatcher.jobs()
-        waiting = self._carrier.waiting([view for view in views if not view.status.is_terminal_state()])
+        views = self.dispatcher.jobs()
+        waiting = self.resources.waiting([view for view in views if not view.status.is_terminal_state()])
         return [_waits(view, waiting) for view in views] if waiting else views
 
     def job(self, job_id: str) -> JobView:
-        view = self._dispatcher.job(job_id)
+        view = self.dispatcher.job(job_id)
         if view.status.is_terminal_state():
             return view
-        return _waits(view, self._carrier.waiting(self._dispatcher.running()))  # it waits for others, who are named
+        return _waits(view, self.resources.waiting(self.dispatcher.running()))  # it waits for others, who are named
 
     def result(self, job_id: str) -> JobResultView | None:
-        return self._dispatcher.result(job_id)
+        return self.dispatcher.result(job_id)
 
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
-        return self._dispatcher.submit(submission, files)
+        return self.dispatcher.submit(submission, files)
 
     def order(self, job_id: str, order: Order[R]) -> Future[R]:
-        return self._dispatcher.order(job_id, order)
+        return self.dispatcher.order(job_id, order)
 
     def dispose_savepoint(self, path: str) -> Future[None]:
         return self._work.submit(self._dispose, path)
@@ -121,7 +121,7 @@ class JobManager:
         dispose_savepoint(path, sync=options.read(self.configuration, options.STORAGE_SYNC))
 
     def task_managers(self) -> Sequence[TaskManagerView]:
-        return self._carrier.task_managers()
+        return self.resources.task_managers()
 
 
 def _waits(view: JobView, waiting: Mapping[str, str]) -> JobView:

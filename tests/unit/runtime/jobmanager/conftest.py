@@ -18,8 +18,8 @@ def importable_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def puppets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dispatchers start puppets."""
-    Puppet.play(monkeypatch)
+    """The dispatchers of this test start their own puppets."""
+    monkeypatch.setattr(Puppet, "made", [])
 
 
 @pytest.fixture

@@ -6,29 +6,29 @@ import itertools
 import math
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pytest
-
 from flott.common import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import ClusterError
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager import dispatcher as module
 from flott.runtime.jobmanager.dispatcher import Dispatcher
 from flott.runtime.jobmanager.folders import ClusterFolders
+from flott.runtime.jobmanager.job_life_cycle import RestartRules
 from flott.runtime.jobmanager.processes.channel import Assignment
+from flott.runtime.jobmanager.processes.job_process import JobProcessListener
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.orders import Order, SuspendJob
 from tests.unit.runtime.jobmanager.jobs import wait_for
 
 JOB = "ab" * 16
+QUICK = RestartRules(first_pause=0.01)
 RESULT = JobResultView(JOB, JobStatus.FINISHED, 5)
 
 
@@ -39,29 +39,21 @@ class Puppet:
     moments: ClassVar[Iterator[int]] = itertools.count()
     starts: int = 10**9  #: how many of them can be started
 
-    @staticmethod
-    def play(monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have dispatchers start puppets, without long pauses."""
-        monkeypatch.setattr(Puppet, "made", [])
-        monkeypatch.setattr(module, "JobProcess", Puppet)
-        monkeypatch.setattr(module, "_FIRST_PAUSE", 0.01)
-        monkeypatch.setattr(module, "_TICK_SECONDS", 0.01)
-
-    def __init__(self, assignment: Assignment, listener: Dispatcher):
+    def __init__(self, assignment: Assignment, listener: JobProcessListener):
         if len(self.made) >= self.starts:
             raise BlockingIOError(11, "Resource temporarily unavailable")
         folder = Path(assignment.files).parent
         kept = ["files", "graph.pickle", "submission.json", "untidy"]
         assert sorted(os.listdir(folder)) == kept, "before it is started"
         self.assignment, self.job_id, self.listener = assignment, assignment.submission.job_id, listener
-        self.orders: list[tuple[Order, Future[Any]]] = []
+        self.orders: list[tuple[Order[Any], Future[Any]]] = []
         self.killed = False
         self.gone = threading.Event()
         self.listening = threading.RLock()  #: what a process says is heard by one thread, as in life
         self.born, self.died = next(self.moments), math.inf
         self.made.append(self)
 
-    def order(self, order: Order) -> Future[Any]:
+    def order(self, order: Order[Any]) -> Future[Any]:
         answer: Future[Any] = Future()
         self.orders.append((order, answer))
         if self.gone.is_set():
@@ -110,10 +102,23 @@ def _fail(answer: Future[Any]) -> None:
 class Stage:
     """A dispatcher and its puppets."""
 
-    def __init__(self, folder: Path, token: int = 0, **settings: str):
-        self.folders = ClusterFolders(folder, folder)
+    def __init__(
+        self,
+        folder: Path,
+        token: int = 0,
+        *,
+        shared: Path | None = None,
+        rules: RestartRules = QUICK,
+        start: Callable[[Assignment, JobProcessListener], Any] = Puppet,
+        **settings: str,
+    ):
+        self.folders = ClusterFolders(shared or folder, folder)
         self.configuration = Configuration.of(settings)
-        self.dispatcher = Dispatcher(self.configuration, self.folders, SystemClock(), token, spark=lambda: None)
+        self.start = start  #: makes processes; a test may replace it
+        self.dispatcher = Dispatcher(
+            self.configuration, self.folders, SystemClock(), token, spark=lambda: None, rules=rules, tick_seconds=0.01,
+            start_process=lambda assignment, listener: self.start(assignment, listener),
+        )  # fmt: skip
         self.recovered = self.dispatcher.recover()
 
     def submit(self, job_id: str = JOB, **settings: str) -> Puppet:

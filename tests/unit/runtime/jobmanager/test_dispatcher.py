@@ -14,7 +14,7 @@ from flott.common.job_status import JobStatus
 from flott.errors import ClusterError, JobEndedError, LeadershipLostError, SubmissionError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager import dispatcher as module
+from flott.runtime.jobmanager.job_life_cycle import RestartRules
 from flott.runtime.jobmanager.job_store import has_ended
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import FailureView
@@ -99,10 +99,10 @@ def test_a_restart_that_is_due_and_one_that_is_ordered_start_one_process(stage: 
     process = stage.submit()
     process.exit(1)
     stage.dispatcher.restart_processes()
-    stage.dispatcher._start(JOB)
-    stage.dispatcher._start(JOB)
+    stage.dispatcher.tick()
+    stage.dispatcher.tick()
     stage.next(process)
-    stage.dispatcher._start(JOB)
+    stage.dispatcher.tick()
     assert len(Puppet.made) == 2
     stage.dispatcher.restart_processes()
     assert stage.view.status is JobStatus.RESTARTING
@@ -147,8 +147,8 @@ def test_a_job_that_finished_before_it_was_told_to_end_has_finished(stage: Stage
         asked.result(1)
 
 
-def test_a_job_without_a_process_is_cancelled_by_one_that_only_cleans_up(stage: Stage, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_FIRST_PAUSE", 60.0)
+def test_a_job_without_a_process_is_cancelled_by_one_that_only_cleans_up(tmp_path: Path):
+    stage = Stage(tmp_path, rules=RestartRules(first_pause=60.0))
     process = stage.submit()
     process.exit(1)
     with pytest.raises(ClusterError, match="no process at the moment"):
@@ -180,7 +180,7 @@ def test_a_process_may_forget_its_job_only_when_the_end_is_durable(stage: Stage,
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stage.dispatcher._archive, "put", full)
+    monkeypatch.setattr(stage.dispatcher.archive, "put", full)
     told: list[bool] = []
     ending = threading.Thread(target=lambda: told.append(process.end(JobStatus.FINISHED)))
     ending.start()
@@ -202,14 +202,14 @@ def test_nobody_is_told_of_an_end_before_it_is_durable(stage: Stage):
 
 def test_a_disk_that_has_room_again_takes_the_end(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     process = stage.submit()
-    put, failures = stage.dispatcher._archive.put, [OSError(28, "No space left on device")]
+    put, failures = stage.dispatcher.archive.put, [OSError(28, "No space left on device")]
 
     def full_at_first(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
         return put(*arguments)
 
-    monkeypatch.setattr(stage.dispatcher._archive, "put", full_at_first)
+    monkeypatch.setattr(stage.dispatcher.archive, "put", full_at_first)
     assert process.end(JobStatus.FINISHED)
     assert stage.view.status is JobStatus.FINISHED
 
@@ -243,7 +243,7 @@ def test_checkpoints_a_jobmanager_did_not_live_to_delete_are_deleted_by_the_next
     assert following.recovered == 0
     assert following.view.status is JobStatus.FINISHED
     wait_for(lambda: not Path(root).exists())
-    wait_for(lambda: not following.dispatcher._archive.untidy())
+    wait_for(lambda: not following.dispatcher.archive.untidy())
     following.dispatcher.close()
 
 
@@ -286,7 +286,7 @@ def test_nothing_is_started_or_taken_in_by_a_jobmanager_that_ends(stage: Stage):
     for job_id in (JOB, "cd" * 16):
         with pytest.raises(ClusterError, match="is ending"):
             stage.dispatcher.submit(JobSubmission(job_id, "late", {}, b""), {}).result(1)
-    stage.dispatcher._start(JOB)
+    stage.dispatcher.tick()
     assert len(Puppet.made) == 1
     assert os.listdir(stage.folders.jobs) == [JOB], "kept"
     assert not has_ended(stage.folders.jobs / JOB)
@@ -323,7 +323,7 @@ def test_a_deposed_leader_takes_no_job_in_and_puts_none_away(tmp_path: Path, mon
         stage.submit("cd" * 16)
     dying = threading.Thread(target=process.exit, args=(1,))
     dying.start()
-    stage.dispatcher._closing.wait(0.05)
+    threading.Event().wait(0.05)
     stage.dispatcher.close(at_once=True)
     dying.join(5)
     assert os.listdir(tmp_path / "jobs") == [JOB]

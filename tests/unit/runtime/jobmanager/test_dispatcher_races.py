@@ -17,9 +17,9 @@ import pytest
 from flott.common.job_status import JobStatus
 from flott.errors import JobEndedError, JobNotFoundError
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager import dispatcher as module
-from flott.runtime.jobmanager.dispatcher import Dispatcher
+from flott.runtime.jobmanager.job_life_cycle import RestartRules
 from flott.runtime.jobmanager.processes.channel import Assignment
+from flott.runtime.jobmanager.processes.job_process import JobProcessListener
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmaster.lifecycle import STATUS_MOVES
 from flott.runtime.orders import CancelJob, Order
@@ -39,7 +39,7 @@ class Lingering(Puppet):
 class Obedient(Puppet):
     """A process that ends its job when it is told to."""
 
-    def order(self, order: Order) -> Future[Any]:
+    def order(self, order: Order[Any]) -> Future[Any]:
         answer = super().order(order)
         if isinstance(order, CancelJob):
             threading.Thread(target=self._obey, args=(answer,)).start()
@@ -67,31 +67,28 @@ def together(*actions: Callable[[], object]) -> None:
         assert not thread.is_alive()
 
 
-def test_a_process_that_hangs_after_its_job_has_ended_is_killed_and_cleaned_up_after(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    monkeypatch.setattr(module, "_CLEAN_UP_SECONDS", 0.05)
+def test_a_process_that_hangs_after_its_job_has_ended_is_killed_and_cleaned_up_after(tmp_path: Path):
+    stage = Stage(tmp_path, rules=RestartRules(first_pause=0.01, clean_up_seconds=0.05))
     process = stage.submit()
     now = SystemClock().now_ms()
     end = process.view(JobStatus.FINISHED, end_ms=now, checkpoint_directory=str(tmp_path / "checkpoints"))
     assert process.listener.on_ended(process, end, RESULT)
     wait_for(lambda: process.killed)
-    wait_for(lambda: not stage.dispatcher._archive.untidy())
+    wait_for(lambda: not stage.dispatcher.archive.untidy())
     assert (stage.view.status, Puppet.made) == (JobStatus.FINISHED, [process])
 
 
 def test_a_job_gets_no_other_process_while_the_one_that_lost_spark_is_still_there(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage
 ):
-    monkeypatch.setattr(module, "JobProcess", Lingering)
+    stage.start = Lingering
     process = stage.submit()
     process.say(JobStatus.RUNNING)
     stage.dispatcher.restart_processes()
     assert process.killed
     asked = stage.dispatcher.order(JOB, CancelJob())
-    job = stage.dispatcher._jobs[JOB]
-    stage.dispatcher._look_after(JOB, job)
-    stage.dispatcher._start(JOB)
+    stage.dispatcher.tick()
+    stage.dispatcher.tick()
     assert Puppet.made == [process]
     process.exit(-9)
     assert asked.result(1) is None
@@ -118,15 +115,15 @@ def test_the_loss_of_spark_is_no_death_of_the_jobs_own(tmp_path: Path):
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), OSError(12, "Cannot allocate memory")])
 def test_a_process_that_cannot_be_followed_is_started_later(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, error: Exception
+    stage: Stage, error: Exception
 ):
-    def refuse(assignment: Assignment, listener: Dispatcher) -> Puppet:
+    def refuse(assignment: Assignment, listener: JobProcessListener) -> Puppet:
         raise error
 
-    monkeypatch.setattr(module, "JobProcess", refuse)
+    stage.start = refuse
     stage.dispatcher.submit(JobSubmission(JOB, "puppet", {}, b"graph"), {}).result(5)
     assert str(error) in stage.view.failures[0].text
-    monkeypatch.setattr(module, "JobProcess", Puppet)
+    stage.start = Puppet
     wait_for(lambda: Puppet.made)
 
 
@@ -137,7 +134,7 @@ def test_whatever_goes_wrong_with_one_thing_that_is_due_all_else_is_done(stage: 
         failed.set()
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(stage.dispatcher._archive, "forget_old", forget)
+    monkeypatch.setattr(stage.dispatcher.archive, "forget_old", forget)
     assert failed.wait(10)
     process = stage.submit()
     process.exit(1)
@@ -150,14 +147,14 @@ def test_a_job_whose_failure_is_being_written_cannot_be_cancelled_any_more(
     stage = Stage(tmp_path, **{"flott.cluster.job-process.restarts": "0"})
     process = stage.submit()
     writing, written = threading.Event(), threading.Event()
-    put = stage.dispatcher._archive.put
+    put = stage.dispatcher.archive.put
 
     def slow(*arguments: Any) -> Any:
         writing.set()
         assert written.wait(10)
         return put(*arguments)
 
-    monkeypatch.setattr(stage.dispatcher._archive, "put", slow)
+    monkeypatch.setattr(stage.dispatcher.archive, "put", slow)
     dying = threading.Thread(target=process.exit, args=(1,))
     dying.start()
     assert writing.wait(10)
@@ -183,10 +180,9 @@ def test_who_cancels_a_job_that_ends_and_is_forgotten_at_once_is_answered(tmp_pa
 
 @pytest.mark.parametrize("seed", range(40))
 def test_however_orders_and_deaths_coincide_a_cancelled_job_ends_and_has_one_process_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, seed: int
 ):
-    monkeypatch.setattr(module, "JobProcess", Obedient)
-    stage = Stage(tmp_path, **{"flott.cluster.job-process.restarts": "1000"})
+    stage = Stage(tmp_path, start=Obedient, **{"flott.cluster.job-process.restarts": "1000"})
     dispatcher, process = stage.dispatcher, stage.submit()
     if seed % 2:
         process.say(JobStatus.RUNNING)
@@ -196,7 +192,7 @@ def test_however_orders_and_deaths_coincide_a_cancelled_job_ends_and_has_one_pro
         lambda: answers.append(dispatcher.order(JOB, CancelJob())),
         lambda: stage.present().exit(1),
         lambda: stage.present().say(JobStatus.RUNNING),
-        lambda: dispatcher._start(JOB),
+        dispatcher.tick,
         dispatcher.restart_processes,
     ]
     random.Random(seed).shuffle(actions)
@@ -238,7 +234,7 @@ def test_in_any_order_of_events_the_shown_status_moves_as_the_table_says(tmp_pat
             case 2:
                 stage.dispatcher.restart_processes()
             case 3:
-                stage.dispatcher._start(JOB)
+                stage.dispatcher.tick()
             case 4 if not process.gone.is_set():
                 told = stage.view.status is JobStatus.CANCELLING
                 process.end(pick.choice([JobStatus.CANCELED if told else JobStatus.FINISHED, JobStatus.FAILED]))

@@ -167,7 +167,7 @@ def test_a_job_that_waits_for_slots_is_told_who_has_them(
 ):
     jobs = [submit(cluster, counting(tmp_path / name, records=None, rate=100), name) for name in ("one", "two")]
     monkeypatch.setattr(
-        cluster._carrier, "waiting", lambda views: {jobs[0]: " and ".join(sorted(view.name for view in views))}
+        cluster.resources, "waiting", lambda views: {jobs[0]: " and ".join(sorted(view.name for view in views))}
     )
     assert cluster.job(jobs[0]).waiting_for == "one and two"
     assert cluster.job(jobs[1]).waiting_for is None
@@ -225,7 +225,9 @@ def test_processes_of_jobs_end_when_the_jobmanager_is_gone(tmp_path: Path):
     manager.start()
     job = submit(manager, counting(tmp_path / "out", records=None, rate=500), "orphan")
     process = await_epoch(manager, job).process
-    manager._dispatcher._jobs[job].process._line.close()  # as the death of the JobManager's process does
+    of_job = manager.dispatcher.process_of(job)
+    assert of_job is not None
+    of_job.hang_up()  # as the death of the JobManager's process does
     deadline = time.monotonic() + 10
     while Path(f"/proc/{process}").exists() and "Z" not in Path(f"/proc/{process}/stat").read_text().split()[2]:
         assert time.monotonic() < deadline

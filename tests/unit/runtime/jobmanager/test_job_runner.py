@@ -40,11 +40,12 @@ class Process:
 
     made: ClassVar[list[Process]] = []
 
-    def __init__(self, folder: Path, prepare: Callable[[], Any]):
+    def __init__(self, folder: Path, prepare: Callable[[], Any], recorder: Any = None):
         self.line, theirs = map(Line, multiprocessing.Pipe())
         submission = JobSubmission("ab" * 16, "job", {}, b"")
-        self.runner = JobRunner(theirs, Assignment(submission, {}, folder / "files", folder / "logs", 0, None))
-        self.runner._prepare = lambda *_: prepare()  # type: ignore[method-assign]
+        assignment = Assignment(submission, {}, folder / "files", folder / "logs", 0, None)
+        self.recorder = recorder
+        self.runner = JobRunner(theirs, assignment, prepare=lambda *_: prepare(), recorder=recorder)
         self.died = threading.Event()
         self.made.append(self)
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -184,9 +185,7 @@ class Watched:
 
 
 def begun(tmp_path: Path, job: Job, tellable: bool = True) -> Process:
-    process = Process(tmp_path, lambda: job)
-    process.runner._recorder = Watched(tellable)  # type: ignore[assignment]
-    return process
+    return Process(tmp_path, lambda: job, Watched(tellable))
 
 
 def answer_to(process: Process, number: int) -> Reply:
@@ -199,7 +198,7 @@ def test_a_job_that_cannot_be_told_to_end_goes_on_hearing_what_it_is_told(tmp_pa
     job = Job(CompletableFuture.completed(7))
     job.stubborn = True
     process = begun(tmp_path, job)
-    process.runner._ready.wait(10)
+    process.runner.ready.wait(10)
     process.line.send(Request(1, CancelJob()))
     assert answer_to(process, 1).failure is None
     wait_for(lambda: isinstance(process.says(), Ended))
@@ -231,7 +230,7 @@ def test_an_order_is_answered_though_nobody_can_say_how_the_job_stands(tmp_path:
     process = begun(tmp_path, job, tellable=False)
     process.line.send(Request(1, TakeCheckpoint()))
     assert answer_to(process, 1).value == 7
-    process.runner._recorder.tellable = True  # type: ignore[union-attr]
+    process.recorder.tellable = True
     assert isinstance(process.says(), Viewed), "views are sent again as soon as there are any"
     job.over.set()
 

@@ -180,7 +180,7 @@ def test_a_process_that_never_reads_keeps_nobody_waiting(cluster: JobManager, ne
 def start(cluster: JobManager, env: StreamExecutionEnvironment, name: str) -> tuple[str, int]:
     """The id of a new job, and that of its process, which is also that of all it starts."""
     job = submit(cluster, env, name)
-    process = cluster._dispatcher._jobs[job].process
+    process = cluster.dispatcher.process_of(job)
     assert process is not None
     return job, process.pid
 

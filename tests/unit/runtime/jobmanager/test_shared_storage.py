@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flott.errors import ConfigurationError
-from flott.runtime.jobmanager.folders import ClusterFolders
-from tests.unit.runtime.jobmanager.puppets import Puppet, Stage
+from tests.unit.runtime.jobmanager.puppets import Stage
 
 STANDALONE = {"spark.master": "spark://host:7077"}
 DIRECTORY = "execution.checkpointing.dir"
 
 
 @pytest.fixture
-def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
-    Puppet.play(monkeypatch)
+def stages(tmp_path: Path, puppets: None) -> Iterator[Callable[..., Stage]]:
     made: list[Stage] = []
 
-    def make(**settings: str) -> Stage:
+    def make(**settings: Any) -> Stage:
         made.append(Stage(tmp_path / str(len(made)), **settings))
         return made[-1]
 
@@ -55,12 +54,11 @@ def test_a_job_is_taken_that_all_its_tasks_can_keep_state_for(
     assert process.assignment.configuration[DIRECTORY]
 
 
-def test_with_high_availability_the_clusters_storage_is_shared_already(stages: Callable[..., Stage]) -> None:
-    stage = stages(**STANDALONE)
-    folders = ClusterFolders(stage.folders.own / "shared", stage.folders.own)
-    folders.prepare()
-    stage.dispatcher._folders = folders
-    assert stage.submit().assignment.configuration[DIRECTORY] == str(folders.checkpoints)
+def test_with_high_availability_the_clusters_storage_is_shared_already(
+    stages: Callable[..., Stage], tmp_path: Path
+) -> None:
+    stage = stages(shared=tmp_path / "shared", **STANDALONE)
+    assert stage.submit().assignment.configuration[DIRECTORY] == str(tmp_path / "shared" / "checkpoints")
 
 
 def test_the_settings_of_spark_are_the_jobmanagers_whatever_a_job_brings_along(stages: Callable[..., Stage]) -> None:

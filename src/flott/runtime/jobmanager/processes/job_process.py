@@ -105,6 +105,10 @@ class JobProcess:
         if self._process.poll() is None:
             self._kill_group()
 
+    def hang_up(self) -> None:
+        """Close the pipe to the process, which ends at once, as when this process dies."""
+        self._line.close()
+
     def wait(self, timeout: float) -> bool:
         """Wait until it is gone; whether it is."""
         self._thread.join(timeout)

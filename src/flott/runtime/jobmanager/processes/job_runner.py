@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -58,17 +58,25 @@ PATIENCE_SECONDS = 120.0
 
 
 class JobRunner:
-    """One job in this process."""
+    """One job in this process. ``prepare`` and ``recorder`` are parameters for tests."""
 
-    def __init__(self, line: Line, assignment: Assignment):
+    def __init__(
+        self,
+        line: Line,
+        assignment: Assignment,
+        *,
+        prepare: Callable[[Configuration, JobLog], RunningJob] | None = None,
+        recorder: JobRecorder | None = None,
+    ):
         self._line = line
+        self._prepared = prepare or self._prepare
         self._assignment = assignment
         self._clock = SystemClock()
         self._started = self._clock.monotonic()
-        self._recorder: JobRecorder | None = None
+        self._recorder = recorder
         self._client: BackgroundJob | None = None
         self._job: RunningJob | None = None
-        self._ready = threading.Event()  #: orders can be carried out, or nothing is left to do
+        self.ready = threading.Event()  #: orders can be carried out, or nothing is left to do
         self._told_to_stop: CancelJob | SuspendJob | None = None  #: before there was a job to tell
         self._beginning = threading.Lock()
         self._acknowledged = threading.Event()
@@ -86,7 +94,7 @@ class JobRunner:
         log_process_to(journal.handler, configuration)
         journal.take_over_streams(echo=self._assignment.echo)
         try:
-            job = self._prepare(configuration, journal)
+            job = self._prepared(configuration, journal)
         except LeadershipLostError as error:
             log.warning("The job goes on elsewhere: %s", error)
             self._end(self._broken_off(JobStatus.SUSPENDED), JobStatus.SUSPENDED, None)
@@ -104,11 +112,11 @@ class JobRunner:
             if self._told_to_stop is not None:
                 self._stop(self._told_to_stop)
             self._client = BackgroundJob(job)
-            self._ready.set()
+            self.ready.set()
             self._client.join()
         finally:
             self._over.set()
-            self._ready.set()
+            self.ready.set()
             journal.close()
 
     def _prepare(self, configuration: Configuration, journal: JobLog) -> RunningJob:
@@ -160,7 +168,7 @@ class JobRunner:
                     threading.Thread(target=self._carry_out, args=(number, order), daemon=True).start()
 
     def _carry_out(self, number: int, order: Order[Any]) -> None:
-        self._ready.wait()
+        self.ready.wait()
         try:
             answer = self._begin(order)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What carries the jobs of a JobManager: a Spark application, or nothing but their own processes. JobManager side."""
+"""What runs the tasks of a JobManager's jobs: a Spark application, or the processes of the jobs. JobManager side."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ if TYPE_CHECKING:
 log = logging.getLogger("flott.cluster")
 
 
-class Carrier(Protocol):
-    """Where epochs run."""
+class TaskResources(Protocol):
+    """What runs the tasks of all jobs of a JobManager."""
 
     @property
     def address(self) -> SparkAddress | None:
-        """What a job's process is told; None: it runs its epochs itself."""
+        """Return where a job's process finds the Spark application; None if it runs its tasks itself."""
 
     def start(self) -> None:
-        """Get ready for jobs."""
+        """Make it ready for jobs."""
 
     def restart(self) -> None:
-        """After it has died."""
+        """Start it again after it has died."""
 
     def is_alive(self) -> bool:
-        """Whether jobs can run."""
+        """Return whether jobs can run."""
 
     def bound_output(self) -> None:
-        """Make room if it has printed too much. Called now and then."""
+        """Truncate its output file if it is too long. The JobManager calls this regularly."""
 
     def job_gone(self, job_id: str) -> None:
-        """A job's process is gone: nothing needs to be held for it."""
+        """Release what is held for a job, because its process has ended."""
 
     def task_managers(self) -> Sequence[TaskManagerView]:
-        """Who does the work."""
+        """Return the executors."""
 
     def waiting(self, jobs: Sequence[JobView]) -> Mapping[str, str]:
-        """Jobs that cannot go on for want of slots, and why, in words."""
+        """Return the jobs that wait for slots, each with the reason in words."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
-def make_carrier(configuration: Configuration, log_folder: Path, clock: Clock) -> Carrier:
-    """As ``execution.target`` of the JobManager says."""
+def make_task_resources(configuration: Configuration, log_folder: Path, clock: Clock) -> TaskResources:
+    """Return the resources that ``execution.target`` of the JobManager names."""
     if options.read(configuration, options.TARGET) == "in-process":
-        return OwnProcesses(clock)
+        return InProcessTasks(clock)
     return SparkApplication(configuration, log_folder, clock)
 
 
-class OwnProcesses:
-    """No Spark: each job's process runs its epochs. For tests, and for machines without Java."""
+class InProcessTasks:
+    """No Spark: the process of each job runs its tasks. For tests, and for machines without Java."""
 
     address: SparkAddress | None = None
 
@@ -109,7 +109,7 @@ class OwnProcesses:
 
 
 class SparkApplication:
-    """One Spark application for all jobs."""
+    """One Spark application that runs the tasks of all jobs."""
 
     def __init__(self, configuration: Configuration, log_folder: Path, clock: Clock):
         self._configuration = configuration
@@ -117,11 +117,11 @@ class SparkApplication:
         self._clock = clock
         self._application: SharedApplication | None = None
         self._output: OutputFile | None = None  #: what Spark prints
-        self._address: SparkAddress | None = None  #: of the last application: who finds it gone waits for the next
+        self._address: SparkAddress | None = None  #: of the last application, alive or not
         self._resources: ResourceManager | None = None
         self._tidying = ThreadPoolExecutor(max_workers=1, thread_name_prefix="end-workers")
         self._changing = threading.Lock()  #: one is being started or stopped
-        self._closed = False
+        self.closed = False  #: no application is started any more
 
     @property
     def address(self) -> SparkAddress | None:
@@ -134,7 +134,7 @@ class SparkApplication:
     def restart(self) -> None:
         with self._changing:
             self._stop()
-            if not self._closed:  # nobody would end another one
+            if not self.closed:  # close() has been called, so it would never be stopped
                 self._start()
 
     def _start(self) -> None:
@@ -174,7 +174,7 @@ class SparkApplication:
         return resources.waiting(jobs) if resources is not None else {}
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
         self._tidying.shutdown(wait=False, cancel_futures=True)
         with self._changing:
             self._stop()

@@ -1,4 +1,4 @@
-"""The Spark application that carries the jobs, with an application that only pretends: it is never left behind."""
+"""The Spark application that runs the tasks of all jobs, with a stand-in for Spark: it is never left behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from flott.common import Configuration
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager.carrier import SparkApplication
+from flott.runtime.jobmanager.task_resources import SparkApplication
 from flott.runtime.spark.executor_reading import SparkReading
 from tests.unit.runtime.jobmanager.jobs import wait_for
 
@@ -39,7 +39,7 @@ class Application:
 
 
 @pytest.fixture
-def carrier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkApplication:
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkApplication:
     monkeypatch.setattr(Application, "made", [])
     monkeypatch.setattr(Application, "on_start", lambda: None)
     session = SimpleNamespace(log_file_in=lambda folder: Path(folder, "spark.log"))
@@ -48,50 +48,50 @@ def carrier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkApplication
     return SparkApplication(Configuration.of({"flott.log.max-file-size": "64kb"}), tmp_path, SystemClock())
 
 
-def test_what_spark_prints_is_bounded(carrier: SparkApplication, tmp_path: Path):
-    carrier.bound_output()  # there is none yet
-    carrier.start()
+def test_what_spark_prints_is_bounded(application: SparkApplication, tmp_path: Path):
+    application.bound_output()  # there is none yet
+    application.start()
     (tmp_path / "spark.log").write_bytes(b"x" * 60_000)
-    carrier.bound_output()
+    application.bound_output()
     assert (tmp_path / "spark.log").stat().st_size == 60_000
     (tmp_path / "spark.log").write_bytes(b"x" * 70_000)
-    carrier.bound_output()
+    application.bound_output()
     assert [(tmp_path / name).stat().st_size for name in ("spark.log", "spark.log.1")] == [0, 65_536]
-    carrier.close()
+    application.close()
 
 
-def test_an_application_that_has_died_is_followed_by_another(carrier: SparkApplication):
-    carrier.start()
+def test_an_application_that_has_died_is_followed_by_another(application: SparkApplication):
+    application.start()
     Application.made[0].stopped = True
-    assert not carrier.is_alive()
-    carrier.restart()
-    assert carrier.is_alive()
-    assert carrier.address == "address 1"
-    carrier.close()
-    assert all(application.stopped for application in Application.made)
+    assert not application.is_alive()
+    application.restart()
+    assert application.is_alive()
+    assert application.address == "address 1"
+    application.close()
+    assert all(made.stopped for made in Application.made)
 
 
 def test_an_application_that_is_being_started_when_the_jobmanager_ends_is_ended_too(
-    carrier: SparkApplication, monkeypatch: pytest.MonkeyPatch
+    application: SparkApplication, monkeypatch: pytest.MonkeyPatch
 ):
-    carrier.start()
+    application.start()
     starting, go_on = threading.Event(), threading.Event()
     monkeypatch.setattr(Application, "on_start", lambda: (starting.set(), go_on.wait(10)))
-    restarting = threading.Thread(target=carrier.restart)
+    restarting = threading.Thread(target=application.restart)
     restarting.start()
     assert starting.wait(10)
-    closing = threading.Thread(target=carrier.close)
+    closing = threading.Thread(target=application.close)
     closing.start()
-    wait_for(lambda: carrier._closed)
+    wait_for(lambda: application.closed)
     go_on.set()
     for thread in (restarting, closing):
         thread.join(10)
-    assert [application.stopped for application in Application.made] == [True, True]
+    assert [made.stopped for made in Application.made] == [True, True]
     assert not [thread for thread in threading.enumerate() if thread.name == "resource-manager"]
 
 
-def test_no_application_is_started_for_a_jobmanager_that_has_ended(carrier: SparkApplication):
-    carrier.start()
-    carrier.close()
-    carrier.restart()
+def test_no_application_is_started_for_a_jobmanager_that_has_ended(application: SparkApplication):
+    application.start()
+    application.close()
+    application.restart()
     assert len(Application.made) == 1
