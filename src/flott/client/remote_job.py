@@ -29,6 +29,7 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.runtime.clock import Clock, SystemClock
+from flott.runtime.jobmanager.ended_job_file import decode_ledger
 from flott.runtime.jobmanager.processes.result_spool import pieces_in
 from flott.runtime.orders import (
     CancelJob,
@@ -220,7 +221,7 @@ class RemoteJob(OrderingClient):
             JobID(self._job_id),
             found["net-runtime"],
             _unpickled(found["accumulators"]),
-            pickle.loads(base64.b64decode(ledger)) if ledger else (),
+            decode_ledger(base64.b64decode(ledger)) if ledger else (),
             found["metrics"],
         )
 

@@ -33,6 +33,7 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.rest.app import create_app
+from flott.runtime.jobmanager.ended_job_file import encode_ledger
 from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
 from flott.runtime.jobmanager.processes.result_spool import ResultSpool
 from flott.runtime.jobmanager.programs import ProgramStore
@@ -108,7 +109,7 @@ def finished(job_id: str) -> JobResultView:
         JobStatus.FINISHED,
         1234,
         accumulators={"count": pickle.dumps(7)},
-        ledger=pickle.dumps((LedgerEntry("Window", 3),)),
+        ledger=encode_ledger((LedgerEntry("Window", 3),)),
         metrics={"Map.seen": 3},
     )
 

@@ -1,7 +1,7 @@
 """Jobs that were taken in, and those that have ended: kept on disk, so that a JobManager's death loses neither.
 
     jobs/<job id>/      submission.json  graph.pickle  files/...     from before the job is started
-                        end.pickle                                   once it has ended: how
+                        end.json                                     once it has ended: how
                         untidy                                       until its checkpoints are deleted, too
 
 A job appears by one rename of its whole folder, ends by one rename of one file, and is forgotten by one rename of its
@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from flott.errors import ClusterError, FlottError, StorageFullError, SubmissionError
+from flott.runtime.jobmanager.ended_job_file import decode_end, decode_former_end, encode_end
 from flott.runtime.jobmanager.submission import JobSubmission, is_job_id
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.jobmanager.whole_folders import WholeFolders
@@ -33,7 +33,8 @@ log = logging.getLogger("flott.cluster")
 _SUBMISSION = "submission.json"
 _GRAPH = "graph.pickle"
 _FILES = "files"
-_END = "end.pickle"
+_END = "end.json"
+_FORMER_END = "end.pickle"  #: of an earlier version, which is still read
 _UNTIDY = "untidy"
 
 
@@ -136,7 +137,7 @@ class JobArchive:
         folder = self.folder / view.job_id
         ended = _read(folder)
         if ended is None:
-            self._storage.publish(self._name(view.job_id, _END), pickle.dumps((view, result), protocol=5))
+            self._storage.publish(self._name(view.job_id, _END), encode_end(view, result))
             ended = EndedJob(view, result, folder)
         self._ended[view.job_id] = ended
         return ended
@@ -185,7 +186,7 @@ class JobArchive:
 
 def has_ended(folder: Path) -> bool:
     """Whether the job kept in a folder has ended."""
-    return (folder / _END).exists()
+    return (folder / _END).exists() or (folder / _FORMER_END).exists()
 
 
 def read_submission(folder: Path) -> JobSubmission:
@@ -196,13 +197,12 @@ def read_submission(folder: Path) -> JobSubmission:
 def _read(folder: Path) -> EndedJob | None:
     """A job that has ended; None if it has not, or cannot be read."""
     try:
-        view, result = pickle.loads((folder / _END).read_bytes())
-        if not (isinstance(view, JobView) and isinstance(result, JobResultView)):
-            raise TypeError(f"{_END} holds {type(view).__name__} and {type(result).__name__}")
-        return EndedJob(view, result, folder)
+        if (folder / _END).exists():
+            return EndedJob(*decode_end((folder / _END).read_bytes()), folder)
+        return EndedJob(*decode_former_end((folder / _FORMER_END).read_bytes()), folder)
     except FileNotFoundError:
         return None
-    except Exception as error:  # of a pickle anything may come
+    except Exception as error:  # reading a pickle may raise anything
         log.warning("The ended job kept in %s cannot be read, and is not shown: %s", folder, error)
         return None
 

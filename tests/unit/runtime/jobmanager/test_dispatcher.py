@@ -270,7 +270,7 @@ def test_a_job_that_has_ended_is_not_run_again(stage: Stage):
 def test_an_id_stays_taken_when_its_job_can_be_read_no_more(stage: Stage):
     process = stage.submit()
     assert process.end(JobStatus.FINISHED)
-    (stage.folders.jobs / JOB / "end.pickle").write_bytes(b"")
+    (stage.folders.jobs / JOB / "end.json").write_bytes(b"")
     following = Stage(stage.folders.own)
     with pytest.raises(SubmissionError, match="already"):
         following.submit()

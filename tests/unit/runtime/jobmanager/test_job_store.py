@@ -121,7 +121,7 @@ def test_an_ended_job_that_cannot_be_read_hides_no_other_and_is_not_run_again(tm
     for number in (1, 2):
         store.keep(submission(number), {})
         archive.put(*ended(submission(number)))
-    (tmp_path / "jobs" / f"{1:032x}" / "end.pickle").write_bytes(b"\x80\x05")
+    (tmp_path / "jobs" / f"{1:032x}" / "end.json").write_bytes(b"{")
     archive = JobArchive(tmp_path / "jobs", 10, HOUR)
     assert [job.view.job_id for job in archive.jobs()] == [f"{2:032x}"]
     assert archive.has(f"{1:032x}")

@@ -1,13 +1,17 @@
 """A stream graph with its functions as bytes, from the client's process to the job's. Client and job process.
 
 Classes of the client's main script travel by value, and the job's process gets a ``__main__`` that holds them: records
-and state refer to them by name, as they would in the client's own process. Compiled functions are understood by one
-minor version of Python only, so the bytes begin with it.
+and state refer to them by name, as they would in the client's own process.
+
+    flott graph 1 <Python> <Flott>\n<pickle of (classes of the main script, StreamGraph)>
+
+The first line is the envelope: the version of this form, and the versions that wrote it. Compiled functions are
+understood by one minor version of Python only. ``former_pickles`` says which classes of Flott are inside, and finds
+those that have moved since.
 """
 
 from __future__ import annotations
 
-import pickle
 import sys
 from types import ModuleType
 
@@ -17,6 +21,7 @@ import flott
 from flott.errors import SubmissionError, UnserializableError
 from flott.graph.stream_graph import StreamGraph, StreamNode
 from flott.runtime.epoch.user_code import main_classes, refuse_unpicklable
+from flott.runtime.jobmanager import former_pickles
 
 _MAGIC = b"flott graph 1"
 
@@ -45,7 +50,7 @@ def unpickle_graph(data: bytes) -> StreamGraph:
         )
     _replace_main()
     try:
-        classes, graph = pickle.loads(content)
+        classes, graph = former_pickles.loads(content)
     except ModuleNotFoundError as error:
         raise SubmissionError(
             f"The job uses the module {error.name!r}, which is not installed where it runs. Send it along with"

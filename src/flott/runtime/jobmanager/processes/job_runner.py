@@ -31,6 +31,7 @@ from flott.runtime.entrypoint.executors import Executor
 from flott.runtime.entrypoint.job_directory import JobDirectory, JobIdentity
 from flott.runtime.entrypoint.running_job import BackgroundJob, RunningJob
 from flott.runtime.job_files import place_files
+from flott.runtime.jobmanager.ended_job_file import encode_ledger
 from flott.runtime.jobmanager.processes.channel import (
     Acknowledged,
     Assignment,
@@ -270,7 +271,7 @@ class JobRunner:
             net_runtime_ms=int((self._clock.monotonic() - self._started) * 1000),
             accumulators=_accumulators(master) if master is not None else {},
             failure=failure_of(failure, self._clock.now_ms()) if failure is not None else None,
-            ledger=_pickled(tuple(master.ledger.values())) or b"" if master is not None else b"",
+            ledger=encode_ledger(tuple(master.ledger.values())) if master is not None else b"",
             metrics=dict(master.metrics) if master is not None else {},
         )
         with self._telling:
