@@ -62,7 +62,7 @@ def _within(sort_key: int, start: int | None, stop: int | None) -> bool:
     return (start is None or sort_key >= start) and (stop is None or sort_key < stop)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.booleans(), st.lists(steps, max_size=40))
 def test_it_holds_what_a_sorted_list_holds_whatever_happens(rocksdb: bool, history: list[tuple[Any, ...]]) -> None:
     with TemporaryDirectory() as folder:
@@ -110,7 +110,7 @@ def _check_lookups(reader: Any, model: Model) -> None:
                 assert list(table.scan(key)) == model.scan(key)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from([st.integers(-(1 << 63), (1 << 63) - 1), st.floats(allow_nan=False), st.text(), st.binary()])
     .flatmap(lambda kind: st.tuples(kind, kind, st.lists(kind, max_size=3), st.lists(kind, max_size=3)))

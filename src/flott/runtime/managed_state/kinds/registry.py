@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flott.errors import StateError
+from flott.runtime.managed_state.kinds.accumulators import ACCUMULATORS
 from flott.runtime.managed_state.kinds.lists import LISTS
 from flott.runtime.managed_state.kinds.maps import MAPS
 from flott.runtime.managed_state.kinds.panes import LIST_PANES, PANES
@@ -23,6 +24,7 @@ KINDS: dict[str, TableKind[Any, Any]] = {
     LIST_PANES.name: LIST_PANES,
     TIMELINES.name: TIMELINES,
     SORTED_MULTIMAPS.name: SORTED_MULTIMAPS,
+    ACCUMULATORS.name: ACCUMULATORS,
 }
 
 
