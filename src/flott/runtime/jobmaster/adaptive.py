@@ -5,7 +5,7 @@
 
     more      several epochs in a row had a backlog though tasks were busy: parallelism doubles
     fewer     for a long while there was no backlog and tasks were hardly busy: as many as that load needs
-    neither   everything between, and for some time after each change
+    neither   in all other cases, and for some time after each change
 
 Busy time grows as parallelism falls, so it only falls as far as the load will keep tasks below what makes it rise: a
 constant load leads to one parallelism and stays there.
@@ -43,7 +43,7 @@ class ScalingPolicy:
     """The configured frame."""
 
     min_parallelism: int = 1
-    max_parallelism: int | None = None  #: None: the number of slots, or of this machine's cores if nobody knows those
+    max_parallelism: int | None = None  #: None: the number of slots, or of this machine's cores if that is not known
     busy_high: float = 0.6
     busy_low: float = 0.3
     up_epochs: int = 3  #: so many epochs in a row must ask for more
@@ -52,7 +52,7 @@ class ScalingPolicy:
 
     @staticmethod
     def of(configuration: Configuration) -> ScalingPolicy | None:
-        """From the configuration; None if the parallelism is to stay as it is."""
+        """Return the configured policy; None if the parallelism is to stay as it is."""
         if options.read(configuration, options.SCHEDULER) != "adaptive":
             return None
         policy = ScalingPolicy(
@@ -79,11 +79,11 @@ class ScalingPolicy:
 
     @property
     def busy_target(self) -> float:
-        """How busy tasks should be after parallelism fell: safely below what makes it rise again."""
+        """Return how busy tasks should be after parallelism fell: safely below what makes it rise again."""
         return (self.busy_low + self.busy_high) / 2
 
     def bounds(self, slots: int | None, limit: int) -> tuple[int, int]:
-        """The lowest and the highest parallelism, given the slots there are and the job's own limit."""
+        """Return the lowest and the highest parallelism, given the slots and the job's own limit."""
         highest = self.max_parallelism or slots or os.cpu_count() or 1
         highest = max(1, min(highest, limit, slots or highest))
         return min(self.min_parallelism, highest), highest
@@ -101,7 +101,7 @@ class LoadTrend:
 
 
 def follow(policy: ScalingPolicy, trend: LoadTrend | None, load: EpochLoad) -> LoadTrend:
-    """The trend after another epoch. What ran in another parallelism says nothing about this one."""
+    """Return the trend after another epoch. An epoch with another parallelism says nothing about this one."""
     if trend is None:
         trend = LoadTrend(load.parallelism)
     elif trend.parallelism != load.parallelism:
@@ -114,7 +114,7 @@ def follow(policy: ScalingPolicy, trend: LoadTrend | None, load: EpochLoad) -> L
 
 
 def next_parallelism(policy: ScalingPolicy, trend: LoadTrend, now_ms: int, bounds: tuple[int, int]) -> int | None:
-    """The parallelism to have from the next epoch on; None: the present one."""
+    """Return the parallelism from the next epoch on; None: the present one."""
     lowest, highest = bounds
     present = trend.parallelism
     if not lowest <= present <= highest:
@@ -140,17 +140,17 @@ class Autoscaler:
 
     @staticmethod
     def of(configuration: Configuration, deployment: Deployment) -> Autoscaler | None:
-        """As configured; None if the parallelism is not to follow the load."""
+        """Return the configured autoscaler; None if the parallelism is not to follow the load."""
         policy = ScalingPolicy.of(configuration)
         if policy is None or deployment.program.batch or not limit_of(deployment.program):
             return None
         return Autoscaler(policy, deployment)
 
     def epoch_completed(self, now_ms: float, work_ms: float, backlog: bool) -> None:
-        """An epoch is complete in which tasks were at work for so long, stage after stage."""
+        """Follow a completed epoch whose tasks worked for ``work_ms``, stage after stage."""
         last_ms, self._last_ms = self._last_ms, now_ms
         if last_ms is None or now_ms <= last_ms:
-            return  # nobody knows which time it is a share of
+            return  # the time it is a share of is not known yet
         deployment = self._deployment
         load = EpochLoad(int(now_ms), deployment.parallelism, backlog, min(1.0, work_ms / (now_ms - last_ms)))
         self._trend = follow(self._policy, self._trend, load)

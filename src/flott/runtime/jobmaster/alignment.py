@@ -1,12 +1,12 @@
 """Watermark alignment: which splits must not be read in the next epoch, and how much of the others. Pure. Driver side.
 
 Sources of one group wait for each other, and so do the splits of one source: a split whose watermark is ahead of the
-group's slowest by more than the drift is paused until the slowest has caught up. Idle splits are waited for by nobody,
+group's slowest by more than the drift is paused until the slowest has caught up. Idle splits do not count,
 and finished sources have left. The slowest itself is never paused, so a group cannot lock itself up.
 
-An epoch reads many records at once and pauses nobody half way. So the slices of aligned sources are kept so small that
-a split moves about one drift per epoch, by the pace of its last slices: in practice nobody is further ahead than twice
-the drift.
+An epoch reads many records at once and pauses no split half way. So the slices of aligned sources are kept so small
+that a split moves about one drift per epoch, by the pace of its last slices: in practice no split is further ahead than
+twice the drift.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Alignment:
 
     paused: frozenset[str] = frozenset()  #: splits that are too far ahead of the slowest of their group
     readable: int = 0  #: how many are not
-    #: How far, in event time, each of the others may move. None: there is nobody to wait for.
+    #: How far, in event time, each of the others may move. None: there is no other split to wait for.
     advance_ms: int | None = None
 
 
@@ -59,12 +59,12 @@ class _Front(Generic[S]):
     slowest: list[tuple[S, str, int]]
 
     def besides(self, source: S, split: str) -> int | None:
-        """The slowest watermark of all splits but this one."""
+        """Return the slowest watermark of all splits but this one."""
         return next((time for *owner, time in self.slowest if owner != [source, split]), None)
 
 
 def align(sources: Mapping[S, AlignedSource]) -> dict[S, Alignment]:
-    """Who may read how much, for the sources of all groups."""
+    """Return how much each source may read, for the sources of all groups."""
     fronts = {group: _front(group, sources) for group in {source.group for source in sources.values()}}
     return {ident: _align_source(ident, source, fronts[source.group]) for ident, source in sources.items()}
 
@@ -84,7 +84,7 @@ def _align_source(ident: S, source: AlignedSource, front: _Front[S]) -> Alignmen
     rooms: dict[str, int | None] = {}
     for name, split in source.splits.items():
         others = front.besides(ident, name)
-        if others is None:  # there is nobody to wait for, unless the source turns out to have several splits
+        if others is None:  # there is no other split, unless the source turns out to have several
             rooms[name] = source.max_drift_ms if name == NO_SPLIT else None
         elif split.watermark <= others + source.max_drift_ms:
             rooms[name] = _room(split.watermark, others, source.max_drift_ms)
@@ -93,14 +93,14 @@ def _align_source(ident: S, source: AlignedSource, front: _Front[S]) -> Alignmen
 
 
 def _room(watermark: int, others: int, drift_ms: int) -> int:
-    """A split may move by the drift; one that is behind, until it is a drift ahead of the next slowest."""
+    """Return how far a split may move: by the drift, or until it is a drift ahead of the next slowest."""
     if watermark == MIN_WATERMARK:
         return drift_ms  # it may turn out to be anywhere
     return max(drift_ms, others + drift_ms - watermark)
 
 
 def aligned_budget(budget: int, alignment: Alignment, pace: float | None, parallelism: int) -> int:
-    """How many records a source may read. ``pace`` is the most event time a record is worth; None: nobody knows."""
+    """Return how many records a source may read. ``pace``: the most event time that a record spans, if it is known."""
     if alignment.advance_ms is None or (pace is not None and pace * budget <= alignment.advance_ms):
         return budget
     per_split = FIRST_SLICE if pace is None else max(1, int(alignment.advance_ms / pace))
@@ -109,6 +109,6 @@ def aligned_budget(budget: int, alignment: Alignment, pace: float | None, parall
 
 
 def next_pace(pace: float | None, advance_ms: int, records: int) -> float:
-    """The pace of a split after a slice: quick to rise, slow to fall, lest a quiet stretch end in a leap."""
+    """Return the pace of a split after a slice. It rises at once and falls slowly, so that no slice leaps ahead."""
     observed = advance_ms / records
     return observed if pace is None else max(observed, pace / 2)

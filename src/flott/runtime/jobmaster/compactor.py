@@ -58,7 +58,7 @@ Operators = Mapping[OperatorId, OperatorSnapshot]
 
 
 def due_runs(operators: Operators, rules: CompactionRules) -> dict[SequencePlace, Run]:
-    """Which files of which sequences should become one."""
+    """Return which files of which sequences should become one."""
     runs = ((place, run_to_compact(sequence, rules)) for place, sequence in _sequences(operators))
     return {place: run for place, run in runs if run is not None}
 
@@ -66,7 +66,7 @@ def due_runs(operators: Operators, rules: CompactionRules) -> dict[SequencePlace
 def chosen(
     sizes: Mapping[SequencePlace, int], since: Mapping[SequencePlace, int], orders: int, limit: int
 ) -> list[SequencePlace]:
-    """Which of the due sequences are compacted now: those due for longest, as many as fit, but at least one.
+    """Return which due sequences are compacted now: those due for longest, as many as fit, but at least one.
 
     A sequence too large to go with others becomes the one due for longest, and goes alone.
     """
@@ -80,7 +80,7 @@ def chosen(
 
 
 def with_compacted(sequence: FileSequence, run: FileSequence, compacted: StateFile) -> FileSequence:
-    """The sequence with one file in the place of those it was made of; as it is, if they are not all there.
+    """Return the sequence with one file in place of those it was made of; unchanged if they are not all there.
 
     A base stands at the beginning or nowhere: it does not say what is gone of files before it.
     """
@@ -137,7 +137,7 @@ class Compaction:
         retained.is_being_written = self._is_being_written
 
     def adopt(self, operators: dict[OperatorId, OperatorSnapshot]) -> dict[OperatorId, OperatorSnapshot]:
-        """What an epoch ended with, with the result of a compaction that is done in the place of what was compacted."""
+        """Return the operators of an epoch, with the result of a finished compaction in place of its inputs."""
         if self._job is None or not self._job.future.done():
             return operators
         if (error := self._job.future.exception()) is not None:
@@ -159,7 +159,7 @@ class Compaction:
         return replace(snapshot, subtasks=tuple(subtasks))
 
     def completed(self, manifest: Manifest) -> None:
-        """A checkpoint was published, and has adopted what is done: let go of that, and compact what is due now."""
+        """Release what a published checkpoint has adopted, and compact what is due now."""
         self._epoch, self._completed_at_ms = manifest.checkpoint_id, manifest.completed_at_ms
         if self._job is not None and self._job.future.done():
             self._settle(self._job)
@@ -167,7 +167,7 @@ class Compaction:
             self._start(manifest.operators)
 
     def hold_up(self, operators: Operators) -> None:
-        """Before an epoch: wait for the compaction at work if a sequence is so long that it must not grow."""
+        """Wait for the running compaction, before an epoch, if a sequence is so long that it must not grow."""
         if self._job is not None and not self._job.future.done():
             longest = max((len(sequence) for _, sequence in _sequences(operators)), default=0)
             if longest > self._rules.longest_sequence:
@@ -234,7 +234,7 @@ class Compaction:
 
     def _give_up(self, job: _CompactionJob, error: BaseException) -> None:
         log.warning(
-            "State files could not be compacted (%s: %s). The job goes on without; it is tried again later.",
+            "State files could not be compacted (%s: %s). The job continues without; it is tried again later.",
             type(error).__name__, error,
         )  # fmt: skip
         self._discard(job)
@@ -246,13 +246,13 @@ class Compaction:
             self._not_before[place] = self._epoch + min(2 ** self._failures[place], LONGEST_BACKOFF)
 
     def _discard(self, job: _CompactionJob) -> None:
-        """Forget a job; what it wrote goes, whole or in part, by whichever attempt."""
+        """Forget a compaction job and delete what any of its attempts wrote."""
         self._job = None
         targets = tuple(order.target for order in job.orders.values())
         self._retained.release(job.owner)
         self._retained.delete_state_files(lambda name: name.startswith(targets))
 
     def _is_being_written(self, name: str) -> bool:
-        """A carrier may add the number of its attempt to the name it was given."""
+        """Return whether a file is being written. A runner may add the number of its attempt to the name."""
         job = self._job
         return job is not None and name.startswith(tuple(order.target for order in job.orders.values()))

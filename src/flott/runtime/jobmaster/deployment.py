@@ -1,4 +1,4 @@
-"""A job's graph on its carrier: made once, and made anew whenever somebody wants another parallelism. Driver side.
+"""A job's graph on its runner: deployed once, and again whenever the parallelism changes. Driver side.
 
 Requests come from any thread and wait; the job's thread fulfils them between two epochs, all at once and in the order
 they came. Each is answered when the first epoch after that is complete.
@@ -65,7 +65,7 @@ class Deployment:
 
     @property
     def parallelism(self) -> int:
-        """That of the job as a whole."""
+        """Return the parallelism of the job as a whole."""
         return parallelism_of(self.program)
 
     # --- from any thread ---------------------------------------------------------------------------------------------
@@ -84,18 +84,18 @@ class Deployment:
 
     @property
     def is_asked(self) -> bool:
-        """Whether a request waits to be fulfilled."""
+        """Return whether an order waits to be carried out."""
         return bool(self._waiting)
 
     # --- from the job's thread ---------------------------------------------------------------------------------------
 
     @property
     def is_new(self) -> bool:
-        """Whether somebody waits for the first epoch of the present shape: it is due, input or not."""
+        """Return whether an order waits for the first epoch of the present graph: it is due with or without input."""
         return bool(self._running)
 
     def reshape(self) -> tuple[ParallelismChange, ...]:
-        """Between two epochs: fulfil what was asked for; what changed."""
+        """Carry out all orders that wait, between two epochs; return what changed."""
         with self._lock:
             wanted, answers, self._waiting = self._wanted, self._waiting, []
         changed = changes(self.program, wanted)
@@ -112,12 +112,12 @@ class Deployment:
         return changed
 
     def epoch_completed(self) -> None:
-        """An epoch is complete."""
+        """Answer the orders that waited for an epoch of the present graph."""
         answers, self._running = self._running, []
         _answer(answers, None)
 
     def job_ended(self, error: FlottError) -> None:
-        """No epoch will follow: whoever still waits waits in vain."""
+        """Refuse the orders that wait, and later ones: no epoch will follow."""
         with self._lock:
             answers, self._ended = [*self._running, *self._waiting], error
             self._running, self._waiting = [], []
@@ -126,5 +126,5 @@ class Deployment:
 
 def _answer(answers: Sequence[Answer], error: FlottError | None) -> None:
     for answer in answers:
-        with suppress(InvalidStateError):  # whoever asked has stopped waiting
+        with suppress(InvalidStateError):  # the caller does not wait any more
             answer.set_result(None) if error is None else answer.set_exception(error)

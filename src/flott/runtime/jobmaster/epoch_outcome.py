@@ -1,4 +1,4 @@
-"""What the reports of an epoch amount to: a failure, or statistics for whoever looks on. Pure. Driver side."""
+"""What the reports of an epoch amount to: a failure, or statistics for listeners. Driver side."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def raise_failures(result: EpochResult, graph: JobGraph, topology: Topology) -> 
 
 
 def failure_of(error: BaseException, graph: JobGraph) -> JobFailure:
-    """What listeners are told about something that went wrong."""
+    """Return what listeners are told about a failure."""
     card = getattr(error, "culprit", None)
     if not isinstance(card, FailureCard):
         return JobFailure(type(error).__name__, str(error))
@@ -100,7 +100,7 @@ def statistics_of(
     handed_over_ms: int | None = None,
     pending: Mapping[OperatorId, Pending] | None = None,
 ) -> EpochStatistics:
-    """What listeners are told about a completed epoch.
+    """Return what listeners are told about a completed epoch.
 
     ``handed_over_ms``: when the runner got it. Tasks say by the clocks of their hosts when they began; where those are
     wrong, the time before the first task is wrong too, but never more than the epoch took.

@@ -23,19 +23,19 @@ class HoldFacts:
 
     @property
     def name(self) -> str:
-        """As it begins a sentence."""
+        """Return the name as it begins a sentence."""
         return self.operator if self.part is None else f"{self.part.capitalize()} of {self.operator}"
 
     @property
     def last_record(self) -> str:
-        """When its last record came."""
+        """Return when its last record came."""
         if self.active_at_ms is None:
             return "the start"
         return f"{instant_text(self.active_at_ms)} ({rounded_millis(self.now_ms - self.active_at_ms)} ago)"
 
 
 def describe(cause: HoldCause, facts: HoldFacts) -> tuple[str, str]:
-    """What was found, and what to do about it (nothing, if empty)."""
+    """Return what was found, and what to do about it (nothing, if empty)."""
     name, reached, last_record = facts.name, watermark_text(facts.watermark), facts.last_record
     match cause:
         case HoldCause.NOT_STARTED:
@@ -91,7 +91,7 @@ def describe(cause: HoldCause, facts: HoldFacts) -> tuple[str, str]:
 
 
 def _patience(facts: HoldFacts) -> str:
-    """What becomes of something that is silent."""
+    """Return when a silent split or subtask counts as idle."""
     timeout = facts.strategy.idle_timeout_ms
     if timeout is None:
         return (

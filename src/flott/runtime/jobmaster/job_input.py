@@ -25,7 +25,7 @@ class JobInput:
         self._sources: Mapping[OperatorId, SourceCoordinator] = {}
 
     def open(self, graph: JobGraph, latest: Manifest | None) -> None:
-        """Be where a checkpoint was."""
+        """Open all sources where a checkpoint left them."""
         self.close()
         sources: dict[OperatorId, SourceCoordinator] = {}
         self._sources = sources
@@ -70,27 +70,27 @@ class JobInput:
         return dict.fromkeys(self._sources, SlicePlan(finished=True))
 
     def held(self) -> dict[OperatorId, frozenset[str]]:
-        """The splits that were paused since the epoch before."""
+        """Return the splits that were paused since the epoch before."""
         return {ident: source.held for ident, source in self._sources.items() if source.held}
 
     def has_news(self, slices: Slices) -> bool:
-        """Whether there is anything to read, or a source that has just come to its end."""
+        """Return whether there is anything to read, or a source has just ended."""
         return any(
             plan.slices or (plan.finished and not self._sources[ident].finished) for ident, plan in slices.items()
         )
 
     def look_again_at(self, slices: Slices, now_ms: int) -> Iterable[int]:
-        """When sources that gave nothing should be asked again."""
+        """Yield when sources without input should be asked again."""
         for plan in slices.values():
             if not plan.finished:
                 yield plan.wake_at_ms if plan.wake_at_ms is not None else now_ms + self._poll_ms
 
     def idle_deadlines(self) -> Iterable[int]:
-        """Times at which a silent split counts as idle, which is news."""
+        """Return the times at which a silent split counts as idle, for which an epoch is due."""
         return [at for source in self._sources.values() if (at := source.idle_deadline_ms()) is not None]
 
     def could_give_more(self, fixed: EpochInput) -> bool:
-        """Whether more was there than was read. What alignment keeps from being read says nothing about that."""
+        """Return whether there was more to read. What alignment holds back does not count."""
         return any(
             part.backlog and self._sources[ident].alignment.advance_ms is None for ident, part in fixed.slices.items()
         )
@@ -98,28 +98,28 @@ class JobInput:
     # --- an epoch ----------------------------------------------------------------------------------------------------
 
     def assign(self, fixed: EpochInput) -> dict[OperatorId, tuple[SourceAssignment, ...]]:
-        """Which subtask reads which slices."""
+        """Return which subtask reads which slices."""
         return {
             ident: self._sources[ident].assign(slices, fixed.now_ms, fixed.held.get(ident, frozenset()))
             for ident, slices in fixed.slices.items()
         }
 
     def complete(self, fixed: EpochInput, result: EpochResult) -> None:
-        """The epoch has read its slices."""
+        """Advance all sources over the slices that an epoch has read."""
         for ident, coordinator in self._sources.items():
             reports = {split: r for _, outcome in result.of_operator(ident) for split, r in outcome.splits.items()}
             coordinator.complete(fixed.slices[ident], reports, fixed.now_ms, fixed.held.get(ident, frozenset()))
 
     def snapshot(self) -> dict[OperatorId, SourceSnapshot]:
-        """All sources as they are now."""
+        """Return a snapshot of all sources."""
         return {ident: coordinator.snapshot() for ident, coordinator in self._sources.items()}
 
     def pending(self, now_ms: int) -> dict[OperatorId, Pending]:
-        """What every source has left."""
+        """Return what every source has left."""
         return {ident: source.pending(now_ms) for ident, source in self._sources.items()}
 
     def facts(self, latest: Manifest, graph: JobGraph) -> dict[OperatorId, SourceFacts]:
-        """What is known about the sources of a checkpoint, from any thread: the mapping is replaced, never changed."""
+        """Return what is known about the sources of a checkpoint. From any thread: the mapping is never changed."""
         coordinators = dict(self._sources)
         return {
             ident: SourceFacts(

@@ -28,7 +28,7 @@ Entries = Mapping[OperatorId, LedgerEntry]
 
 
 def is_timed(operator: ChainedOperator) -> bool:
-    """Whether an operator has windows or timers, so that a record can come too late for it."""
+    """Return whether an operator has windows or timers, so that a record can come too late for it."""
     spec = operator.node.spec
     if isinstance(spec, WindowSpec | IntervalJoinSpec):
         return True
@@ -36,7 +36,7 @@ def is_timed(operator: ChainedOperator) -> bool:
 
 
 def ledger_of(graph: JobGraph, result: EpochResult) -> dict[OperatorId, LedgerEntry]:
-    """The entries of one epoch: of all windowed and timed operators, and of any other that refused something."""
+    """Return the entries of one epoch: of windowed and timed operators, and of others that refused a record."""
     ledger: dict[OperatorId, LedgerEntry] = {}
     for report in result.reports:
         for ident, outcome in report.operators.items():
@@ -48,13 +48,13 @@ def ledger_of(graph: JobGraph, result: EpochResult) -> dict[OperatorId, LedgerEn
 
 
 def add(totals: Entries, epoch: Entries) -> dict[OperatorId, LedgerEntry]:
-    """The totals with one more epoch."""
+    """Return the totals with one more epoch."""
     summed = {ident: totals[ident].plus(entry) if ident in totals else entry for ident, entry in epoch.items()}
     return {**totals, **summed}
 
 
 def metric_changes(graph: JobGraph, epoch: Entries) -> dict[str, tuple[str, int | float]]:
-    """What an epoch adds to the job's metrics: windows and joins always have them, others once they refuse a record."""
+    """Return what an epoch adds to the metrics: always for windows and joins, for others once they refuse a record."""
     changes: dict[str, tuple[str, int | float]] = {}
     for ident, entry in epoch.items():
         if entry.refused or isinstance(graph.operators[ident].node.spec, WindowSpec | IntervalJoinSpec):
@@ -65,14 +65,14 @@ def metric_changes(graph: JobGraph, epoch: Entries) -> dict[str, tuple[str, int 
 
 
 def first_drops(totals: Entries, epoch: Entries) -> list[LedgerEntry]:
-    """Entries of operators that lost something in this epoch and never before."""
+    """Return the entries of operators that dropped records in this epoch and never before."""
     return [
         entry for ident, entry in epoch.items() if entry.dropped and not (ident in totals and totals[ident].dropped)
     ]
 
 
 def describe(entry: LedgerEntry) -> str:
-    """In words, with samples, and what to do about it."""
+    """Return an entry in words, with samples, and what to do about it."""
     fates = []
     if entry.dropped:
         fates.append(f"dropped {entry.dropped:,}")

@@ -1,4 +1,4 @@
-"""What a job tells those who watch it. Driver side."""
+"""What a job reports to its listeners. Driver side."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class SubtaskStatistics:
 
     @property
     def state_bytes(self) -> int:
-        """The size of all its state files."""
+        """Return the size of all its state files."""
         return sum(int(operator.measures.get(STATE_BYTES.name, 0)) for operator in self.operators.values())
 
     @property
     def written_bytes(self) -> int:
-        """The size of those that the epoch added."""
+        """Return the size of the state files that the epoch added."""
         return sum(operator.written_bytes for operator in self.operators.values())
 
 
@@ -85,12 +85,12 @@ class EpochStatistics:
 
     @property
     def total_ms(self) -> float:
-        """From the plan to the last commit."""
+        """Return the time from the plan to the last commit."""
         return self.plan_ms + self.run_ms + self.complete_ms + self.commit_ms
 
     @property
     def phases(self) -> dict[str, float]:
-        """The same piece by piece, in milliseconds: what an epoch goes through, one after the other."""
+        """Return the duration of each phase of the epoch in milliseconds, in their order."""
         return {
             "plan": self.plan_ms,
             "schedule": self.schedule_ms,
@@ -101,18 +101,18 @@ class EpochStatistics:
 
     @property
     def written_bytes(self) -> int:
-        """The size of the state files that the epoch added."""
+        """Return the size of the state files that the epoch added."""
         return sum(subtask.written_bytes for subtask in self.subtasks)
 
     @property
     def has_watermark(self) -> bool:
-        """Whether event time has begun."""
+        """Return whether event time has begun."""
         return self.watermark > MIN_WATERMARK
 
 
 @dataclass(frozen=True)
 class JobFailure:
-    """What went wrong, and where, as far as anyone knows."""
+    """What failed, and where, as far as it is known."""
 
     name: str  #: the class of what was raised
     text: str  #: the failure card, or the message
@@ -125,7 +125,7 @@ class JobFailure:
 
     @property
     def task(self) -> str | None:
-        """The subtask as people name it: ``Map -> Sink (1/4)``; None if it was the job as a whole."""
+        """Return the subtask's name, as in ``Map -> Sink (1/4)``; None if the job as a whole failed."""
         if self.vertex is None or self.subtask is None:
             return None
         return f"{self.vertex} ({self.subtask + 1}{f'/{self.parallelism}' if self.parallelism else ''})"
@@ -155,7 +155,7 @@ class SavepointNews:
 
 @dataclass(frozen=True)
 class RestoredFrom:
-    """The checkpoint that the job goes on from, after a start or a restart."""
+    """The checkpoint that the job continues from, after a start or a restart."""
 
     checkpoint_id: int
     path: str
@@ -163,43 +163,43 @@ class RestoredFrom:
 
 
 class JobListener:
-    """Override what is of interest. Called by the job's thread: be quick and do not raise.
+    """Called by the job's thread: override what is of interest, return quickly and do not raise.
 
-    Only ``on_savepoint`` may come from another one, because savepoints are written beside the epochs.
+    Only ``on_savepoint`` may be called by another thread, because savepoints are written beside the epochs.
     """
 
     def on_graph(self, graph: JobGraph) -> None:
-        """The job has this graph: told before the first epoch, and before the first of another parallelism."""
+        """Called with the job's graph before the first epoch, and before the first with another parallelism."""
 
     def on_status(self, status: JobStatus, reason: str = "") -> None:
-        """The job has reached a status."""
+        """Called when the job has reached a status."""
 
     def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
-        """An epoch begins. While it runs, ``progress`` says from any thread how far it is, if the carrier knows."""
+        """Called when an epoch begins. ``progress`` returns how far it is, if the runner knows, from any thread."""
 
     def on_logs(self, logs: Sequence[TaskLog]) -> None:
-        """The tasks of an epoch have said something. Told when they are done, whether it went well or not."""
+        """Called with the log records of an epoch's tasks when they have ended, whether they succeeded or failed."""
 
     def on_epoch(self, statistics: EpochStatistics) -> None:
-        """An epoch is complete and committed."""
+        """Called when an epoch is complete and committed."""
 
     def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
-        """From this epoch on operators have another parallelism."""
+        """Called when operators have another parallelism from this epoch on."""
 
     def on_epoch_failed(self, epoch: int, failure: JobFailure, tolerated: bool) -> None:
-        """An epoch, and so a checkpoint, failed; ``tolerated``: it is simply tried again, the job does not restart."""
+        """Called when an epoch, and so a checkpoint, failed; ``tolerated``: it is tried again without a restart."""
 
     def on_failure(self, failure: JobFailure) -> None:
-        """The job failed: it restarts, as ``on_restart`` says then, or ends."""
+        """Called when the job failed. It restarts, and ``on_restart`` is called then, or it ends."""
 
     def on_savepoint(self, news: SavepointNews) -> None:
-        """Something has become of a savepoint. Maybe from another thread."""
+        """Called when a savepoint was begun, completed or failed, perhaps by another thread."""
 
     def on_restored(self, restored: RestoredFrom) -> None:
-        """The job goes on from a checkpoint."""
+        """Called when the job continues from a checkpoint."""
 
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
-        """The job failed and will be tried again."""
+        """Called when the job failed and restarts after a delay."""
 
 
 class Listeners(JobListener):

@@ -2,7 +2,7 @@
 
 The parallelism of the job is that of all operators that do not have one of their own, exactly as if the program had
 been started with it. An operator has one of its own if the program set it (``set_parallelism``), if its source prefers
-one, if it is not parallel at all, or since somebody changed it alone.
+one, if it is not parallel at all, or if it was rescaled alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flott.runtime.orders import RescaleJob
 
 @dataclass(frozen=True)
 class ParallelismChange:
-    """What became of one operator."""
+    """The change of one operator."""
 
     operator: str
     before: int
@@ -32,7 +32,7 @@ class ParallelismChange:
 
 
 def rescale(graph: StreamGraph, order: RescaleJob) -> StreamGraph:
-    """The program as it was asked for; refuses what cannot be, and says why."""
+    """Return the program with the ordered parallelism. Refuses what is not possible and says why."""
     check_parallelism(order.parallelism, f"rescale() of job {graph.job_name!r}")
     if graph.batch:
         raise ProgramError(
@@ -75,7 +75,7 @@ def _rescale_one(graph: StreamGraph, node: StreamNode, parallelism: int) -> Stre
 
 
 def find_operator(graph: StreamGraph, name: str) -> StreamNode:
-    """The operator with this uid, this id or, if it is the only one, this name."""
+    """Return the operator with this uid, this id or, if it is the only one, this name."""
     ids = operator_ids(graph)
     for matching in (
         [node for node in graph.nodes if node.uid == name],
@@ -101,18 +101,18 @@ def _listed(graph: StreamGraph) -> str:
 
 
 def parallelism_of(graph: StreamGraph) -> int:
-    """The parallelism of the job: of its operators that follow it, the most that any of them could take."""
+    """Return the parallelism of the job: the highest among the operators that follow it."""
     following = [node.parallelism for node in graph.nodes if not node.fixed_parallelism]
     return max(following or [node.parallelism for node in graph.nodes])
 
 
 def limit_of(graph: StreamGraph) -> int:
-    """How far the parallelism of the job can go; 0 if no operator follows it."""
+    """Return the highest possible parallelism of the job; 0 if no operator follows it."""
     return max((node.max_parallelism for node in graph.nodes if not node.fixed_parallelism), default=0)
 
 
 def changes(before: StreamGraph, after: StreamGraph) -> tuple[ParallelismChange, ...]:
-    """Which operators differ in parallelism."""
+    """Return which operators differ in parallelism."""
     return tuple(
         ParallelismChange(old.uid or old.name, old.parallelism, new.parallelism)
         for old, new in zip(before.nodes, after.nodes, strict=True)
@@ -121,7 +121,7 @@ def changes(before: StreamGraph, after: StreamGraph) -> tuple[ParallelismChange,
 
 
 def deal_splits(readers: Mapping[str, int], parallelism: int) -> dict[str, int]:
-    """Which subtask reads each split from now on: the same as before, unless that one would have too many."""
+    """Return which subtask reads each split from now on: the same as before, unless it would have too many."""
     share = -(-len(readers) // parallelism)
     dealt: dict[str, int] = {}
     load = [0] * parallelism

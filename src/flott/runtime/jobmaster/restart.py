@@ -32,7 +32,7 @@ class RestartStrategy(Protocol):
     """Decides from the times of all failures so far, the last one being now."""
 
     def decide(self, failures_ms: Sequence[int]) -> Decision:
-        """What to do about the last failure."""
+        """Return what to do about the last failure."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class ExponentialDelay:
 
 
 def strategy_of(configuration: Configuration) -> RestartStrategy:
-    """The configured strategy. Flink's default: exponential delay for jobs with checkpointing, none for others."""
+    """Return the configured strategy. Flink's default is exponential delay with checkpointing, otherwise none."""
     name = options.read(configuration, options.RESTART_STRATEGY)
     if name is None:
         checkpointing = options.read(configuration, options.CHECKPOINT_INTERVAL) is not None

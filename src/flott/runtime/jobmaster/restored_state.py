@@ -1,4 +1,4 @@
-"""What of a snapshot a program can go on from, and why it cannot take the rest over. Driver side.
+"""The part of a snapshot that a program can continue from, and why it cannot restore the rest. Driver side.
 
 State is tied to an operator by the operator's identity, its uid or its place in the program. State without an operator
 is refused, as in Flink, unless the user says that it may be left behind: it would be lost without a word.
@@ -38,13 +38,13 @@ class Unclaimed:
 
     @property
     def remedy(self) -> str:
-        """The call that would make an operator continue it."""
+        """Return the call that would make an operator continue it."""
         return f"uid({self.operator.uid!r})" if self.operator.uid else f"set_uid_hash({self.ident!r})"
 
 
 def restorable(manifest: Manifest, graph: JobGraph, storage: Storage, *, ignore_unclaimed: bool) -> Manifest:
-    """The manifest without what no operator of the program claims. Refuses that unless it may be ignored, and state
-    that an operator of the program cannot take over in any case."""
+    """Return the manifest without what no operator of the program claims. Refuses unclaimed state unless it may be
+    ignored, and state that an operator of the program cannot restore in any case."""
     for ident, snapshot in manifest.operators.items():
         if ident in graph.operators:
             redistribute(snapshot, graph.operators[ident])
@@ -68,7 +68,7 @@ def _unclaimed(manifest: Manifest, graph: JobGraph, storage: Storage) -> Iterato
 
 
 def _held(ident: OperatorId, snapshot: OperatorSnapshot, manifest: Manifest, storage: Storage) -> Iterator[str]:
-    """What the snapshot holds of an operator, in words."""
+    """Yield what the snapshot holds of an operator, in words."""
     keyed: dict[str, None] = {}
     for name in dict.fromkeys(file.name for subtask in snapshot.subtasks for file in subtask.sequence or ()):
         with open_state_file(storage, name) as reader:

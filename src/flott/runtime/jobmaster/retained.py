@@ -1,7 +1,7 @@
 """The checkpoints that a job keeps, and the files that go with those it does not. Driver side.
 
-Which ones go is decided by ``retention``; here the decision is carried out: metadata first, then the files that nobody
-in the registry refers to any more. A crash in between leaves orphans, never a checkpoint without its files.
+Which ones go is decided by ``retention``; here the decision is carried out: metadata first, then the files that
+no owner in the registry refers to any more. A crash in between leaves orphans, never a checkpoint without its files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RetainedCheckpoints:
     def __init__(self, store: CheckpointStore, retain: int):
         self.registry = SharedRegistry(store.storage.root)
         self.completed: tuple[Manifest, ...] = ()
-        #: Whether somebody is writing a state file of this name, which nobody refers to yet.
+        #: Whether a state file of this name is being written, to which no checkpoint refers yet.
         self.is_being_written: Callable[[str], bool] = lambda name: False
         self._store = store
         self._retain = retain
@@ -38,10 +38,10 @@ class RetainedCheckpoints:
         self._pinning = threading.Lock()
         self._claim: Claim | None = None  #: the snapshot the job was started from, if it owns it
         self._deleting = threading.Lock()
-        self._undeleted: set[str] = set()  #: files nobody refers to that could not be deleted yet
+        self._undeleted: set[str] = set()  #: unreferenced files that could not be deleted yet
 
     def open(self) -> None:
-        """Know what earlier runs of the job left: checkpoints, and pins whose savepoints exist."""
+        """Read what earlier runs of the job left: checkpoints, and pins whose savepoints exist."""
         for manifest in self._store.completed():
             self.add(manifest)
         for pin in read_pins(self._store.storage):
@@ -51,7 +51,7 @@ class RetainedCheckpoints:
         self._claim = read_claim(self._store.storage)
 
     def _is_settled(self, pin: Pin) -> bool:
-        """Whether there is nothing left for a pin to do, after a crash: what is half a savepoint is removed first."""
+        """Return whether a pin is obsolete after a crash. A half-written savepoint is removed first."""
         storage = self._store.storage
         if pin.is_void(storage):
             savepoint = storage.at(pin.savepoint)
@@ -61,7 +61,7 @@ class RetainedCheckpoints:
         return not pin.files
 
     def add(self, manifest: Manifest) -> None:
-        """A checkpoint was completed."""
+        """Add a completed checkpoint."""
         self.registry.register(_owner(manifest), manifest.files)
         self.completed = (*self.completed, manifest)
 
@@ -96,7 +96,7 @@ class RetainedCheckpoints:
             self._pinned.add(owner)
 
     def unpin(self, name: str) -> None:
-        """The savepoint does not need the files, or is none. From any thread."""
+        """Release the files of a savepoint that does not need them or does not exist. From any thread."""
         with self._pinning:
             delete_pin(self._store.storage, name)
             owner = paths.pin(name)
@@ -104,11 +104,11 @@ class RetainedCheckpoints:
         self.release(owner)
 
     def release(self, owner: str) -> None:
-        """Somebody lets go of files; those nobody else refers to are deleted."""
+        """Release the files of an owner and delete those that no other owner refers to."""
         self.delete(self.registry.release(owner))
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files that nobody refers to, from any thread. Those that cannot be deleted are tried again."""
+        """Delete unreferenced files, from any thread. Those that cannot be deleted are tried again."""
         failure: StorageError | None = None
         with self._deleting:
             for name in sorted({*names, *self._undeleted}):
@@ -124,7 +124,7 @@ class RetainedCheckpoints:
             log.warning("%d old state files could not be deleted yet: %s", len(self._undeleted), failure)
 
     def delete_state_files(self, chosen: Callable[[str], bool]) -> None:
-        """Delete those files of the state folder that are chosen and that nobody refers to."""
+        """Delete the chosen files of the state folder that are not referenced."""
         try:
             names = [f"{paths.STATE}/{name}" for name in self._store.state_files()]
         except StorageError as error:

@@ -6,7 +6,7 @@ A completed checkpoint is a consistent cut whose output is committed, so a savep
 the checkpoint's files stay until they are copied. While one is being written the registry holds on to them; a pin in
 the job's directory says what is half written, so that the next start of the job removes it if this process dies.
 
-A savepoint that fails fails its request, never the job. A job that was to end with it goes on.
+A savepoint that fails fails its order, never the job. A job that was to end with it continues.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class SavepointCoordinator:
         return request.path
 
     def cancel(self) -> None:
-        """The job was cancelled: do not finish what is at work."""
+        """Abort the savepoint that is being written, because the job was cancelled."""
         self._cancelled = True
         self._compactor.stop(self.PURPOSE)
 
@@ -150,7 +150,7 @@ class SavepointCoordinator:
         return self._conclude(batch[0], latest) if batch[0].order.ends_job else None
 
     def drain_failed(self, error: Exception) -> None:
-        """The last epoch of a job that was to be drained failed: the job goes on as if nobody had asked."""
+        """Refuse the order to drain the job, because its last epoch failed. The job continues."""
         with self._lock:
             request = next((request for request in self._waiting if drains(request.order)), None)
             if request is not None:
@@ -159,7 +159,7 @@ class SavepointCoordinator:
             _refuse(request, SavepointError(f"The job could not be drained, so it was not stopped: {error}"))
 
     def close(self, reason: str) -> None:
-        """No epoch will follow. What is at work is finished; what waits is refused."""
+        """Finish the savepoint that is being written and refuse those that wait: no epoch will follow."""
         with self._lock:
             self._ended = SavepointError(reason)
             waiting, self._waiting = self._waiting, deque()
@@ -169,7 +169,7 @@ class SavepointCoordinator:
             _refuse(request, self._ended)
 
     def _conclude(self, request: SavepointRequest, latest: Manifest) -> Demand | None:
-        """The job waits for the savepoint it is to end with."""
+        """Wait for the savepoint that the job is to end with."""
         assert self._work is not None
         self._beside.wait(self._work)
         self._work.result()
@@ -206,14 +206,15 @@ class SavepointCoordinator:
         ident = paths.savepoint(self._job_id, uuid4().hex[:12])
         target = self._storage.at(join(request.directory, ident), sync=self._sync)
         try:
-            # Before the pin: while this directory is out of reach nobody could say that a pin is void.
+            # Before the pin: while this directory cannot be reached, it is not known whether a pin is void.
             self._storage.at(request.directory).prepare()
             if request.order.format is SavepointFormatType.NATIVE:
                 size = self._write_native(ident, target, manifest)
             else:
                 size = self._write_canonical(ident, target, manifest)
         except Exception as error:
-            # Its own, whoever leads by now. If it cannot be removed the next start of the job tries: there is the pin.
+            # It is this process's own, even if another leads by now. If it cannot be removed, the next start of the
+            # job tries again: there is the pin.
             if remove_half_written(target.unfenced()):
                 with suppress(Exception):  # a pin without a savepoint is void
                     self._retained.unpin(ident)
@@ -228,7 +229,7 @@ class SavepointCoordinator:
             manifest.checkpoint_id, target.root, request.order.format.name, size, took_ms,
         )  # fmt: skip
         self._tell(replace(news, stage=SavepointStage.COMPLETED, path=target.root, state_bytes=size))
-        with suppress(InvalidStateError):  # whoever asked has stopped waiting
+        with suppress(InvalidStateError):  # the caller does not wait any more
             request.path.set_result(target.root)
 
     def _write_canonical(self, ident: str, target: Storage, manifest: Manifest) -> int:

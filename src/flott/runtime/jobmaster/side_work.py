@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 class SideWork(Protocol):
-    """Starts work and goes on."""
+    """Starts work without waiting for it."""
 
     def start(self, work: Callable[[], T], name: str) -> Future[T]:
         """Begin some work. What it raises is in the future."""
 
     def wait(self, future: Future[T]) -> None:
-        """Until a work that was started has ended, one way or the other."""
+        """Wait until work that was started has ended, whether it succeeded or failed."""
 
 
 class Threaded:
@@ -51,4 +51,4 @@ class Inline:
         return future
 
     def wait(self, future: Future[T]) -> None:
-        """It has ended."""
+        """Return at once: the work has ended."""

@@ -29,7 +29,7 @@ class EpochLimits:
 
     @staticmethod
     def of(configuration: Configuration) -> EpochLimits:
-        """From the configuration: a checkpoint interval bounds the duration of an epoch, because an epoch is one."""
+        """Return the configured limits. An epoch is a checkpoint, so a checkpoint interval bounds its duration."""
         target = options.read(configuration, options.EPOCH_TARGET_DURATION)
         interval = options.read(configuration, options.CHECKPOINT_INTERVAL)
         return EpochLimits(
@@ -40,14 +40,14 @@ class EpochLimits:
 
     @property
     def first_budget(self) -> int:
-        """For the first epoch, about which nothing is known."""
+        """Return the budget of the first epoch, about which nothing is known."""
         return min(self.initial_records, self.max_records)
 
 
 def next_budget(
     limits: EpochLimits, budget: int, records: int, duration_ms: float, work_ms: float, backlog: bool
 ) -> int:
-    """The budget after an epoch that read so many records in that time, of which tasks worked ``work_ms``.
+    """Return the budget after an epoch that read so many records in that time, of which tasks worked ``work_ms``.
 
     The rest is the price of any epoch, however small. Where the target is below that price, epochs of one record would
     not meet it either: then the work is allowed to take as long as the overhead does.

@@ -46,7 +46,7 @@ class SourceCoordinator:
         self.finished = False
 
     def open(self, snapshot: SourceSnapshot | None) -> None:
-        """Get ready, from a snapshot if there is one. Refuses an input nobody can read."""
+        """Open the enumerator, from a snapshot if there is one. Refuses input that cannot be read."""
         try:
             self._enumerator.open()
             if snapshot is not None:
@@ -65,21 +65,21 @@ class SourceCoordinator:
             self.finished = snapshot.finished
 
     def rescale(self, operator: ChainedOperator) -> None:
-        """Go on with as many subtasks as the operator has now. Every split keeps its place, if not its reader."""
+        """Follow a new parallelism of the operator. Every split keeps its position, though perhaps not its reader."""
         changed, self._parallelism = operator.node.parallelism != self._parallelism, operator.node.parallelism
         self.operator = operator
         if changed:
             self._deal()
 
     def _deal(self) -> None:
-        """Who reads which split. It follows from the last checkpoint and the parallelism alone: with that of the
-        checkpoint, whatever was tried in between, every subtask has the splits its watermark comes from."""
+        """Assign splits to subtasks, by the last checkpoint and the parallelism alone. With the parallelism of the
+        checkpoint every subtask gets the splits that its watermark comes from, whatever was tried in between."""
         self._readers = {split: i for i, splits in enumerate(self._settled) for split in splits}
         if len(self._settled) != self._parallelism:
             self._readers = deal_splits(self._readers, self._parallelism)
 
     def aligned(self, now_ms: int) -> AlignedSource | None:
-        """What alignment must know; None if the source belongs to no group, or has left it."""
+        """Return what alignment must know; None if the source belongs to no group, or has left it."""
         group, drift = self.strategy.alignment_group, self.strategy.max_drift_ms
         if group is None or drift is None or self.strategy.generator_factory is None or self.finished:
             return None
@@ -87,7 +87,7 @@ class SourceCoordinator:
         return AlignedSource(group, drift, {name: SplitTime(p.watermark, p.idle) for name, p in standing.items()})
 
     def choose_slices(self, max_records: int, now_ms: int, alignment: Alignment | None = None) -> SlicePlan:
-        """What the next epoch may read. One whose splits are all paused is not asked: it would only open others."""
+        """Return what the next epoch may read. A source whose splits are all paused is not asked for more splits."""
         self.alignment = alignment or Alignment()
         self.held |= self.alignment.paused
         if self.finished:
@@ -101,7 +101,7 @@ class SourceCoordinator:
         return plan
 
     def choose_everything(self, now_ms: int) -> SlicePlan:
-        """All that is left, for the one epoch of a batch job. Refuses a source that keeps something for later."""
+        """Return all that is left, for the one epoch of a batch job. Refuses a source that keeps input for later."""
         if self.finished:
             return SlicePlan(finished=True)
         with self._answering("plan"):
@@ -117,7 +117,7 @@ class SourceCoordinator:
     def assign(
         self, plan: SlicePlan, now_ms: int, held: frozenset[str] = frozenset()
     ) -> tuple[SourceAssignment, ...]:
-        """The plan distributed over subtasks, with each split's progress and what the others hold back."""
+        """Distribute slices over subtasks, with the progress of each split and what the other splits hold back."""
         assigned = assign_slices(plan.slices, self._parallelism, self._readers)
         self._readers |= {part.split: subtask for subtask, parts in enumerate(assigned) for part in parts}
         standing = self._standing(plan, now_ms, held)
@@ -138,8 +138,8 @@ class SourceCoordinator:
         )
 
     def _standing(self, plan: SlicePlan, now_ms: int, held: frozenset[str]) -> dict[str, TimeProgress]:
-        """How the epoch that reads a plan finds the splits. Waiting ones begin to be waited for, and those that were
-        held back have not been silent: they may not be read."""
+        """Return the splits as an epoch that reads a plan finds them. Waiting splits count from now on. Splits that
+        were held back have not been silent: they could not be read."""
         timeout = self.strategy.idle_timeout_ms
         found = dict(self._splits)
         for split in plan.waiting:
@@ -156,7 +156,7 @@ class SourceCoordinator:
         return found
 
     def _silent(self, standing: Mapping[str, TimeProgress], subtask: int, idle: bool) -> list[int]:
-        """Watermarks of the splits of a subtask that an epoch does not read. Those of nobody are everybody's."""
+        """Return watermarks of a subtask's splits that are not read. A split without a reader counts for all."""
         return [
             progress.watermark
             for split, progress in standing.items()
@@ -164,13 +164,13 @@ class SourceCoordinator:
         ]
 
     def _ingestion_ms(self, now_ms: int) -> int:
-        """The time of records that are read now: later than all before, even if the clock went back."""
+        """Return the time of records that are read now: later than all before, even if the clock went back."""
         return max(now_ms, self._splits.get(NO_SPLIT, TimeProgress()).watermark + 1)
 
     def complete(
         self, plan: SlicePlan, reports: dict[str, SplitReport], now_ms: int, held: frozenset[str] = frozenset()
     ) -> None:
-        """The epoch that read the plan is complete."""
+        """Advance over the slices of a completed epoch."""
         with self._answering("advance"):
             self._enumerator.advance(plan, {split: report.reached for split, report in reports.items()})
         self._measure_pace(reports)
@@ -193,7 +193,7 @@ class SourceCoordinator:
         self.finished = plan.finished
 
     def _measure_pace(self, reports: Mapping[str, SplitReport]) -> None:
-        """How much event time a record was worth. The first slice of a split does not come from anywhere."""
+        """Measure how much event time a record spanned. The first slice of a split has no earlier time."""
         for split, report in reports.items():
             before = self._splits.get(split, TimeProgress()).watermark
             if before > MIN_WATERMARK and report.records:
@@ -203,13 +203,13 @@ class SourceCoordinator:
                 self._paces[NO_SPLIT] = self._paces.pop(split)  # what others may be like
 
     def _pace(self) -> float | None:
-        """The pace of the fastest split that may be read; of any, if there is one that nobody knows yet."""
+        """Return the pace of the fastest split that may be read; of all splits, if one of those is not known yet."""
         readable = self._splits.keys() - self.alignment.paused
         known = readable if readable <= self._paces.keys() else self._paces.keys()
         return max((self._paces[split] for split in known), default=None)
 
     def snapshot(self) -> SourceSnapshot:
-        """What to continue from."""
+        """Return what to continue from."""
         readers: list[list[str]] = [[] for _ in range(self._parallelism)]
         for split, subtask in self._readers.items():
             readers[subtask].append(split)
@@ -219,7 +219,7 @@ class SourceCoordinator:
         return SourceSnapshot(state, dict(self._splits), self.finished, self._settled)
 
     def pending(self, now_ms: int) -> Pending:
-        """What is left to read, if the source knows: told to people, so that it is no failure if it cannot say."""
+        """Return what is left to read, if the source knows. It is for display only, so an error is no failure."""
         if self.finished:
             return Pending(records=0)
         try:
@@ -228,7 +228,7 @@ class SourceCoordinator:
             return Pending()
 
     def idle_deadline_ms(self) -> int | None:
-        """When the next split will have been silent for so long that event time may go on without it."""
+        """Return when the next silent split counts as idle, so that event time continues without it."""
         timeout = self.strategy.idle_timeout_ms
         if timeout is None or self.finished or self.strategy.ingestion_time:
             return None
@@ -243,7 +243,7 @@ class SourceCoordinator:
 
     @contextmanager
     def _answering(self, method: str) -> Iterator[None]:
-        """What an enumerator raises fails the epoch: the outside world may be better after a restart."""
+        """Turn what an enumerator raises into a failure of the epoch: a restart may succeed."""
         try:
             yield
         except FlottError:

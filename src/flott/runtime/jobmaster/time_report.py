@@ -63,7 +63,7 @@ class TimeSnapshot:
 
 
 def explain(snapshot: TimeSnapshot) -> WatermarkReport:
-    """What decides how far event time is."""
+    """Return what decides how far event time is."""
     if not snapshot.epoch:
         hold = Hold(HoldCause.NOT_STARTED, "", MIN_WATERMARK, None, "No epoch is complete yet: nothing has a time.", "")
         return WatermarkReport(snapshot.graph.name, snapshot.now_ms, 0, (), (hold,))
@@ -71,7 +71,7 @@ def explain(snapshot: TimeSnapshot) -> WatermarkReport:
 
 
 def note_standings(before: Standings, snapshot: TimeSnapshot) -> dict[Place, tuple[int, int]]:
-    """Since when event time has stood where it is, everywhere, after one more epoch."""
+    """Return since when event time has not moved, for every place, after one more epoch."""
     explanation = _Explanation(snapshot)
     reached: dict[Place, int] = {(ident, None): time.watermark for ident, time in explanation.times.items()}
     for ident, parts in explanation.parts.items():
@@ -134,13 +134,13 @@ class _Explanation:
         return snapshot.subtasks if snapshot is not None else ()
 
     def _reported(self, ident: OperatorId) -> int:
-        """What every subtask has reached: event time does not go back, even where its origins did."""
+        """Return what every subtask has reached: event time does not go back, even where its sources did."""
         return min((subtask.watermark for subtask in self._subtasks(ident)), default=MIN_WATERMARK)
 
     # --- who is the slowest ------------------------------------------------------------------------------------------
 
     def _holders(self, ident: OperatorId) -> Iterator[Place]:
-        """Where the time of an operator comes from: the slowest places that are waited for, or those all idle."""
+        """Return where the time of an operator comes from: the slowest places that count, or all if all are idle."""
         if self.times[ident].ended or (ident in self.parts and not self.parts[ident]):
             yield ident, None
             return
@@ -163,7 +163,7 @@ class _Explanation:
                 self._explain(blocker, holds)
 
     def _blockers(self, ident: OperatorId) -> Iterator[Place]:
-        """The slowest splits of a source's alignment group."""
+        """Return the slowest splits of a source's alignment group."""
         group = self._strategy(ident).alignment_group
         times = {
             (other, split): EventTime(progress.watermark, progress.idle)
@@ -243,7 +243,7 @@ class _Explanation:
         return TimePlace(name, time.watermark, time.idle, since_ms=since[1] if since else None, inputs=inner)
 
     def _visible(self, ident: OperatorId) -> OperatorId:
-        """The operator, or the one upstream that it only passes the time on of."""
+        """Return the operator, or the one upstream whose time it only passes on."""
         inputs, operator = self._inputs[ident], self._graph.operators[ident]
         if len(inputs) != 1 or ident in self.parts or is_timed(operator) or self.times[ident].ended:
             return ident
@@ -270,7 +270,7 @@ class _Explanation:
 
 
 def _gathered(holds: Mapping[Place, Hold]) -> tuple[Hold, ...]:
-    """One hold for all places of an operator that have the same cause; one for all that has come to its end."""
+    """Return one hold for all places of an operator with the same cause, and one for all that has ended."""
     found: dict[tuple[OperatorId | None, HoldCause], list[Hold]] = {}
     for (ident, _), hold in holds.items():
         found.setdefault((None if hold.cause is HoldCause.END_OF_INPUT else ident, hold.cause), []).append(hold)
@@ -284,7 +284,7 @@ def _together(hold: Hold, more: int) -> Hold:
 
 
 def _inputs(graph: JobGraph) -> dict[OperatorId, list[OperatorId]]:
-    """The operators that feed each operator."""
+    """Return the operators that feed each operator."""
     inputs: dict[OperatorId, list[OperatorId]] = {}
     for vertex in graph.vertices:
         for operator in vertex.operators:
@@ -297,7 +297,7 @@ def _inputs(graph: JobGraph) -> dict[OperatorId, list[OperatorId]]:
 
 
 def _slowest(times: Mapping[T, EventTime]) -> list[T]:
-    """Those that are waited for and are the furthest behind; all, if none is waited for."""
+    """Return those that are waited for and are furthest behind; all, if none is waited for."""
     active = {place: time for place, time in times.items() if not time.idle}
     if not active:
         return list(times)

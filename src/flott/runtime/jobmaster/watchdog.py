@@ -12,7 +12,7 @@ from flott.runtime.clock import Clock
 
 T = TypeVar("T")
 
-#: An epoch that goes on although it was interrupted is interrupted again: it may have been on its way to Spark.
+#: An epoch that continues although it was interrupted is interrupted again: Spark may not have known it yet.
 AGAIN_SECONDS = 1.0
 
 
@@ -28,7 +28,7 @@ class EpochWatchdog:
         self._thread: threading.Thread | None = None
 
     def limit(self, work: Callable[[], T]) -> T:
-        """The result of some work; raises :class:`~flott.errors.EpochTimeoutError` if it took too long."""
+        """Return the result of some work; raises :class:`~flott.errors.EpochTimeoutError` if it took too long."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="flott-watchdog", daemon=True)
             self._thread.start()
@@ -49,7 +49,7 @@ class EpochWatchdog:
         return result
 
     def close(self) -> None:
-        """Nothing is to be watched any more."""
+        """End the thread."""
         self._ended.set()
 
     def _watch(self) -> None:

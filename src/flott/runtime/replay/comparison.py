@@ -1,4 +1,4 @@
-"""Whether a replay is what was recorded, and whether two replays are the same: the differences, in words."""
+"""Compare a replay with what was recorded, and two replays with each other; describe the differences in words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as it was."""
+    """One difference."""
 
     operator: str
     what: str  #: in words
@@ -40,7 +40,7 @@ class Difference:
 
 
 def differences(recorded: RecordedEpoch, replay: Replayed) -> Iterator[Difference]:
-    """What the replay has made otherwise than the job, in the order of the program; nothing if it is identical."""
+    """Return what the replay did differently from the job, in the order of the program; nothing if it is identical."""
     if recorded.after is None or replay.manifest is None:
         return
     before, after = recorded.after, replay.manifest
@@ -59,7 +59,7 @@ def differences(recorded: RecordedEpoch, replay: Replayed) -> Iterator[Differenc
 
 
 def two_replays(one: Replayed, other: Replayed) -> Iterator[Difference]:
-    """Where two replays of an epoch part: operators whose records are not the same bytes, the first one first."""
+    """Return the operators whose records differ between two replays of an epoch, the first one first."""
     label = _labels(one.graph)
     for vertex in one.graph.vertices:
         for operator in vertex.operators:
@@ -140,7 +140,7 @@ def _committables(name: str, before: Manifest, after: Manifest, ident: OperatorI
 
 
 def _without_attempts(committables: list[Json], attempts: tuple[str, ...]) -> list[str]:
-    """Committables as texts, sorted, without what is different at every attempt: its name."""
+    """Return committables as sorted texts, without the name of the attempt, which always differs."""
     texts = []
     for committable in committables:
         text = json.dumps(committable, sort_keys=True)

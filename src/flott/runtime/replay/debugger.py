@@ -1,7 +1,7 @@
 """Stops a replay where the user's own function begins to work on the record in question, or where it failed.
 
 The function is found by watching calls: it is the first of the user's code that the engine calls while the operator in
-question is at work. Key selectors are the user's, too, but not what anybody wants to look at.
+question is at work. Key selectors are the user's, too, but are not what is debugged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 
 class RecordDebugger:
-    """One pdb for one replay: stops once, then goes on as it is told."""
+    """One pdb for one replay: it stops once and then follows the commands of the user."""
 
     def __init__(self, key: Any = ANY_KEY, make: Callable[[], pdb.Pdb] = pdb.Pdb):
         self._key = key
@@ -31,12 +31,12 @@ class RecordDebugger:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether the function was called at all."""
+        """Return whether the function was called at all."""
         return self._pdb is not None
 
     @property
     def was_left(self) -> bool:
-        """Whether somebody said that they had seen enough: what failed since then failed because of that."""
+        """Return whether the user has left the debugger: what failed since then failed because of that."""
         return self._pdb is not None and bool(getattr(self._pdb, "quitting", False))
 
     def approach(self, operator: Operator, key: Any, call: Callable[[], None]) -> None:
@@ -93,13 +93,13 @@ _INSTALLED = tuple(path + os.sep for name, path in sysconfig.get_paths().items()
 
 
 def _is_user_code(code: CodeType) -> bool:
-    """Hashing, comparing and making records is generated code, as a rule, and not what anybody looks for."""
+    """Return whether code is the user's. Code that hashes, compares and makes records is generated as a rule."""
     special = code.co_name.startswith("__") and code.co_name != "__call__"
     return not (special or is_engine(code.co_filename) or os.path.abspath(code.co_filename).startswith(_INSTALLED))
 
 
 def _codes_of(function: Any) -> frozenset[CodeType]:
-    """The code of a function, or of all methods of an object, wherever it is installed."""
+    """Return the code of a function, or of all methods of an object, wherever it is installed."""
     own = getattr(getattr(function, "__func__", function), "__code__", None)
     found = {own} if isinstance(own, CodeType) else set()
     for kind in type(function).__mro__:

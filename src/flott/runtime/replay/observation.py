@@ -48,7 +48,7 @@ class Watch:
     key: Any = ANY_KEY
 
     def wants_key(self, operator: Operator, index: int) -> KeyedInput | None:
-        """How keys of an input are found, if one of them is looked for."""
+        """Return how keys of an input are found, if one of them is looked for."""
         if self.key is ANY_KEY or operator.context.operator.id not in self.operators:
             return None
         return KeyedInput.of(operator.context, index)
@@ -61,10 +61,10 @@ class SeenBatch:
     subtask: int
     port: str
     payload: bytes
-    shown: bool  #: whether somebody asked for them
+    shown: bool  #: whether they are to be shown
 
     def records(self) -> Iterator[SeenRecord]:
-        """One by one."""
+        """Yield the records one by one."""
         values, timestamps = pickle.loads(self.payload)
         for index, value in enumerate(values):
             yield SeenRecord(value, None if timestamps is None else timestamps[index], self.subtask, self.port)
@@ -73,7 +73,7 @@ class SeenBatch:
 class Passage:
     """Everything that passed one side of one operator, all subtasks, in the order it was seen."""
 
-    #: So many bytes that nobody asked for are kept, to say where two replays part.
+    #: How many bytes that are not to be shown are kept, to find where two replays differ.
     SPARE_BYTES = 8 << 20
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Passage:
         self._hash = blake2b(digest_size=16)
 
     def note(self, subtask: int, port: str, batch: Batch, keep: bool) -> None:
-        """A batch passes."""
+        """Note a batch that passes."""
         rows = batch.to_rows()
         payload = stable_bytes(rows.values, rows.timestamps)
         self.count += len(batch)
@@ -99,11 +99,11 @@ class Passage:
 
     @property
     def digest(self) -> str:
-        """Of all bytes that passed."""
+        """Return a digest of all bytes that passed."""
         return self._hash.hexdigest()
 
     def records(self, *, shown: bool = True) -> Iterator[SeenRecord]:
-        """Those that somebody asked for; or all that are kept."""
+        """Return the records to be shown, or all that are kept."""
         for batch in self._batches:
             if batch.shown or not shown:
                 yield from batch.records()
@@ -237,7 +237,7 @@ class ObservedTasks(TaskCache):
 
 
 def stable_bytes(values: Sequence[Any], timestamps: list[int] | None) -> bytes:
-    """A batch as bytes that are the same whenever the records are: whether two are one object does not matter."""
+    """Return a batch as bytes that are equal when the records are equal, whether or not two are one object."""
     target = io.BytesIO()
     pickler = pickle.Pickler(target, protocol=5)
     pickler.fast = True

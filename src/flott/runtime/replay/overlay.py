@@ -1,4 +1,4 @@
-"""A job's directory to read, and a folder of one's own to write: what a replay takes for the job's storage."""
+"""The storage of a replay: it reads from the job's directory and writes to a folder of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flott.runtime.storage import PosixStorage
 
 @dataclass(frozen=True)
 class OverlayStorage(PosixStorage):
-    """``root`` is one's own folder. What is not in it is read from ``base``, where nothing is ever written."""
+    """``root`` is the folder of the replay. What is not in it is read from ``base``, where nothing is written."""
 
     base: str = ""
 

@@ -1,4 +1,4 @@
-"""What a job's directory still knows of an epoch: its plan, the checkpoint before it, and its own if it completed."""
+"""What a job's directory holds of an epoch: its input, the checkpoint before it, and its own if it completed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MORE = "execution.checkpointing.num-retained says how many checkpoints a job ke
 
 @dataclass(frozen=True)
 class RecordedEpoch:
-    """An epoch as it was, or was to be."""
+    """An epoch as it ran, or was to run."""
 
     directory: str  #: of the job
     job_id: str
@@ -34,35 +34,35 @@ class RecordedEpoch:
 
     @property
     def epoch(self) -> int:
-        """Its number."""
+        """Return its number."""
         return self.input.epoch
 
     @property
     def seed(self) -> int:
-        """Of the job's random numbers."""
+        """Return the seed of the job's random numbers."""
         known = self.after or self.before
         return known.seed if known is not None else crc32(self.job_id.encode())
 
     @property
     def attempt(self) -> int:
-        """How often it had been tried before it completed."""
+        """Return how often it was tried before it completed."""
         _, attempt = _attempt_of(self.after)
         return attempt
 
     @property
     def parallelism(self) -> dict[OperatorId, int]:
-        """Of every operator, as far as it is known: of an epoch that never completed, that of the one before."""
+        """Return the parallelism of every operator; for an epoch that never completed, that of the epoch before."""
         known = self.after or self.before
         return {} if known is None else {ident: operator.parallelism for ident, operator in known.operators.items()}
 
     @property
     def files(self) -> frozenset[str]:
-        """The state files that tell what was before and after."""
+        """Return the state files of the checkpoints before and after the epoch."""
         return frozenset().union(*(manifest.files for manifest in (self.before, self.after) if manifest is not None))
 
 
 def replayable(directory: str) -> list[int]:
-    """The epochs that can be replayed, ascending; the last one may have failed."""
+    """Return the epochs that can be replayed, ascending; the last one may have failed."""
     store = _store(directory)
     complete = set(store.checkpoint_ids())
     planned = {epoch for name in store.storage.list(paths.INPUTS) if (epoch := paths.epoch_of_input(name)) is not None}
@@ -70,7 +70,7 @@ def replayable(directory: str) -> list[int]:
 
 
 def read_epoch(directory: str, epoch: int) -> RecordedEpoch:
-    """What is known of an epoch; if that is not enough to replay it, the error says what there is."""
+    """Return what is known of an epoch. If that is not enough to replay it, the error says which epochs there are."""
     store = _store(directory)
     complete = store.checkpoint_ids()
     fixed = store.read_input(epoch)
@@ -90,7 +90,7 @@ def read_epoch(directory: str, epoch: int) -> RecordedEpoch:
 
 @contextmanager
 def held(recorded: RecordedEpoch) -> Iterator[RecordedEpoch]:
-    """The epoch with its files, for as long as they are needed: a job that runs lets go of them."""
+    """Keep the files of an epoch for as long as they are needed: a running job deletes them."""
     with tempfile.TemporaryDirectory(prefix="flott-replay-") as folder:
         storage = OverlayStorage(folder, sync=False, base=recorded.directory)
         storage.hold(recorded.files)
@@ -113,7 +113,7 @@ def _store(directory: str) -> CheckpointStore:
 
 
 def _attempt_of(manifest: Manifest | None) -> tuple[str | None, int]:
-    """The run of the job that completed a checkpoint, and at which attempt: the beginning of every attempt's id."""
+    """Return the run that completed a checkpoint and its attempt, with which the id of every task attempt begins."""
     if manifest is None or not manifest.attempts:
         return None, 0
     run, attempt, *_ = manifest.attempts[0].split("-", 2)

@@ -1,4 +1,4 @@
-"""Run one recorded epoch once more and say what came of it."""
+"""Run one recorded epoch again and report its outcome."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Replayed:
 
     @property
     def card(self) -> FailureCard | None:
-        """What a user is shown of the failure."""
+        """Return what a user is shown of the failure."""
         return self.result.failures[0] if self.result.failures else None
 
 
@@ -82,7 +82,7 @@ def replayed(
 
 
 def in_shape_of(recorded: RecordedEpoch, program: StreamGraph) -> StreamGraph:
-    """The program in the parallelism that the epoch had: the job may have been rescaled."""
+    """Return the program with the parallelism that the epoch had: the job may have been rescaled."""
     ids, wanted = operator_ids(program), recorded.parallelism
     return with_parallelism(program, {n.id: wanted[ids[n.id]] for n in program.nodes if ids[n.id] in wanted})
 

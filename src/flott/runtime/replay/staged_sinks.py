@@ -1,4 +1,4 @@
-"""Sinks of a program that is replayed: they take records, and nothing becomes of them."""
+"""The sinks of a replayed program: they accept records and do not publish them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from flott.graph.stream_graph import StreamGraph
 
 
 class MutedSink(Sink[Any]):
-    """Stands for a sink whose writers would reach out of the replay."""
+    """Replaces a sink whose writers would have effects outside the replay."""
 
     def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
         return MutedWriter()
 
 
 class MutedWriter(SinkWriter[Any]):
-    """Forgets what it is given: the records were seen on their way to it."""
+    """Drops its records: they were observed on their way to it."""
 
     def write(self, values: Sequence[Any], timestamps: Sequence[int] | None) -> None:
         pass
@@ -30,7 +30,7 @@ class MutedWriter(SinkWriter[Any]):
 def with_staged_sinks(
     graph: StreamGraph, folder: str, *, run_writers: bool = False
 ) -> tuple[StreamGraph, Mapping[OperatorId, bool]]:
-    """The program with sinks that write below a folder, or nowhere; by operator, whether a sink's own writers run.
+    """Return the program with sinks that write below a folder or nowhere, and by operator whether its writers run.
 
     ``run_writers``: those that cannot be told to write below a folder run as they are.
     """
