@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 from zlib import crc32
 
+from flott.common._ids import EpochId, JobId
 from flott.common._savepoint_format import SavepointFormatType
 from flott.errors import KeyTypeError, StateError, TypeMismatchError
 from flott.runtime.checkpoint import paths
@@ -94,8 +95,8 @@ class _Writer:
         )
 
     def _new_manifest(self) -> Manifest:
-        job_id = uuid4().hex
-        return Manifest(job_id, "savepoint", 0, self._now_ms, crc32(job_id.encode()))
+        job_id = JobId(uuid4().hex)
+        return Manifest(job_id, "savepoint", EpochId(0), self._now_ms, crc32(job_id.encode()))
 
     def _operator(self, draft: OperatorDraft) -> OperatorSnapshot:
         before = draft.before or OperatorSnapshot(

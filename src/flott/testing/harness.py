@@ -186,7 +186,7 @@ def live(
             chain(graph),
             runner,
             run_id=run_id,
-            job_id=Path(folder).name,
+            job_id=JobId(Path(folder).name),
             storage=storage,
             settings=TaskSettings(),
         ),

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from flott.common._ids import EpochId
+from flott.common._ids import EpochId, JobId
 from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import MIN_WATERMARK, WatermarkStrategy
 from flott.datastream._data_stream import DataStream
@@ -260,7 +260,7 @@ class Piece:
     def manifest(self) -> Manifest:
         """The last epoch's end as a checkpoint."""
         operators = dict(self._snapshots)
-        return Manifest(JOB, JOB, self.epoch, self.now_ms, 0, operators, accumulators=self.accumulators)
+        return Manifest(JobId(JOB), JOB, EpochId(self.epoch), self.now_ms, 0, operators, accumulators=self.accumulators)
 
     def close(self) -> None:
         """Close all functions; the first failure is raised after all were closed."""

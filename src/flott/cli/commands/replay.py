@@ -17,6 +17,7 @@ from flott.cli.invocation import Invocation, pass_invocation
 from flott.cli.jobs import JOB_OR_PATH, job_id
 from flott.cli.terminal import table
 from flott.client.exit_codes import ExitCode
+from flott.common._ids import EpochId
 from flott.errors import FlottError, ProgramError, StateError, UnreachableError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _chosen(directory: str, epoch: str) -> RecordedEpoch:
     from flott.runtime.replay.recorded_epoch import read_epoch, replayable
 
     if epoch.isdecimal():
-        return read_epoch(directory, int(epoch))
+        return read_epoch(directory, EpochId(int(epoch)))
     if epoch not in ("latest", "failed"):
         raise click.BadParameter(f"found {epoch!r}, expected a number, latest or failed", param_hint="--epoch")
     for number in reversed(replayable(directory)):
@@ -84,7 +85,7 @@ def _chosen(directory: str, epoch: str) -> RecordedEpoch:
     raise StateError(f"No epoch {what} can be replayed of {directory}: `flott replay JOB` lists those that can.")
 
 
-def _list(invocation: Invocation, directory: str, epochs: Sequence[int]) -> int:
+def _list(invocation: Invocation, directory: str, epochs: Sequence[EpochId]) -> int:
     from flott.runtime.replay.recorded_epoch import read_epoch
 
     rows = []

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
+from flott.common._ids import EpochId, JobId
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Json, Slice, SlicePlan
@@ -91,9 +92,9 @@ class SavepointMark:
 class Manifest:
     """A completed checkpoint: everything needed to continue from it."""
 
-    job_id: str
+    job_id: JobId
     job_name: str
-    checkpoint_id: int  #: the epoch whose end it is
+    checkpoint_id: EpochId  #: the epoch whose end it is
     completed_at_ms: int
     seed: int
     operators: dict[OperatorId, OperatorSnapshot] = field(default_factory=dict)
@@ -148,7 +149,7 @@ def with_names(manifest: Manifest, rename: Callable[[str], str]) -> Manifest:
 class EpochInput:
     """What an epoch reads, fixed before it runs: slices and what their enumerators expect, by source."""
 
-    epoch: int
+    epoch: EpochId
     now_ms: int
     slices: dict[OperatorId, SlicePlan]
     #: Splits that were paused since the epoch before: that they were silent says nothing.

@@ -21,6 +21,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from flott.common._ids import EpochId
+
 JOB = "job.json"
 FENCE = "fence"
 LOCK = "lock"
@@ -43,10 +45,10 @@ def epoch_input(epoch: int) -> str:
     return f"{INPUTS}/epoch-{epoch}.json"
 
 
-def epoch_of_input(name: str) -> int | None:
+def epoch_of_input(name: str) -> EpochId | None:
     """Return the epoch of a file in the folder of inputs."""
     match = _INPUT.fullmatch(name)
-    return int(match[1]) if match else None
+    return EpochId(int(match[1])) if match else None
 
 
 def checkpoint(checkpoint_id: int) -> str:
@@ -74,10 +76,10 @@ def leader_tokens(names: Iterable[str]) -> list[int]:
     return sorted(int(match[1]) for name in names if (match := _LEADER.fullmatch(name)))
 
 
-def id_of_checkpoint(name: str) -> int | None:
+def id_of_checkpoint(name: str) -> EpochId | None:
     """The checkpoint of a folder."""
     match = _CHECKPOINT.fullmatch(name)
-    return int(match[1]) if match else None
+    return EpochId(int(match[1])) if match else None
 
 
 def epoch_of_state_file(name: str) -> int | None:

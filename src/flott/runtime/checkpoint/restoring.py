@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from zlib import crc32
 
+from flott.common._ids import JobId
 from flott.errors import CorruptStateError, FlottError, JobLockedError, StateError, StorageError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
@@ -81,7 +82,7 @@ def open_snapshot(path: str, sync: bool) -> Snapshot:
 
 def begin_with(snapshot: Snapshot, store: CheckpointStore, job_name: str, mode: ClaimMode) -> None:
     """Make a snapshot the first checkpoint of a job that has none. The store is the job's, and claimed by it."""
-    manifest, job_id = snapshot.located, last_part_of(store.storage.root)
+    manifest, job_id = snapshot.located, JobId(last_part_of(store.storage.root))
     if manifest.savepoint is not None and manifest.savepoint.drained:
         log.warning(
             "%s was taken when its job was drained: its sources have ended and event time is at its end. The job that"
@@ -145,7 +146,7 @@ class Claim:
 _CLAIM = f"{paths.CLAIM}/{paths.METADATA}"
 
 
-def _claim(snapshot: Snapshot, store: CheckpointStore, job_id: str) -> None:
+def _claim(snapshot: Snapshot, store: CheckpointStore, job_id: JobId) -> None:
     """Say durably that the snapshot is this job's. The files of a checkpoint are also held on to where they are."""
     claim = {"version": 1, "snapshot": snapshot.folder, "checkpoint-id": snapshot.manifest.checkpoint_id}
     store.storage.publish(_CLAIM, json.dumps(claim).encode())

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from flott.common._ids import EpochId
 from flott.datastream.connectors.base import CommitPermit, _issue_permit
 from flott.errors import ConfigurationError, FlottError, JobLockedError, StateError, StorageError
 from flott.runtime.checkpoint import paths
@@ -122,14 +123,14 @@ class CheckpointStore:
         """Fix the input of an epoch, durably."""
         self.storage.publish(paths.epoch_input(fixed.epoch), encode_input(fixed))
 
-    def read_input(self, epoch: int) -> EpochInput | None:
+    def read_input(self, epoch: EpochId) -> EpochInput | None:
         """Return the input of an epoch, or None if it was never fixed."""
         name = paths.epoch_input(epoch)
         if not self.storage.exists(name):
             return None
         return decode_input(self.storage.read(name), self.storage.location(name))
 
-    def forget_input(self, epoch: int) -> None:
+    def forget_input(self, epoch: EpochId) -> None:
         """Delete the input of an epoch, so that it is chosen again. Nothing that was made of it is visible."""
         self.storage.delete(paths.epoch_input(epoch))
 
@@ -157,14 +158,14 @@ class CheckpointStore:
             )
         return _issue_permit(manifest.checkpoint_id, now_ms, replay=True, final=manifest.final, leader=self.token)
 
-    def read(self, checkpoint_id: int) -> Manifest:
+    def read(self, checkpoint_id: EpochId) -> Manifest:
         """A completed checkpoint."""
         name = paths.metadata(checkpoint_id)
         manifest = decode_manifest(self.storage.read(name), self.storage.location(name))
         self._complete.add(checkpoint_id)
         return manifest
 
-    def checkpoint_ids(self) -> list[int]:
+    def checkpoint_ids(self) -> list[EpochId]:
         """The numbers of all completed checkpoints, ascending."""
         ids = sorted(ident for name in self.storage.list(".") if (ident := paths.id_of_checkpoint(name)) is not None)
         return [ident for ident in ids if self.storage.exists(paths.metadata(ident))]
@@ -189,7 +190,7 @@ class CheckpointStore:
         """Names in the state folder."""
         return self.storage.list(paths.STATE)
 
-    def stale_inputs(self, oldest_retained: int) -> Iterator[int]:
+    def stale_inputs(self, oldest_retained: int) -> Iterator[EpochId]:
         """Yield the epochs before the oldest retained checkpoint whose input is still there."""
         for name in self.storage.list(paths.INPUTS):
             epoch = paths.epoch_of_input(name)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from flott.common._ids import JobId, SubtaskIndex
 from flott.datastream.connectors.base import CommitPermit, Committer, DriverSink, Json
 from flott.errors import EpochFailure, LeadershipLostError, ProgramError, StateError
 from flott.graph.job_graph import ChainedOperator, JobGraph
@@ -44,7 +45,7 @@ class LiveAttempts(frozenset[str]):
 class SinkCommits:
     """The driver side of all sinks of a job."""
 
-    def __init__(self, graph: JobGraph, job_id: str, sleep: Callable[[int], bool], fence: Fence | None = None):
+    def __init__(self, graph: JobGraph, job_id: JobId, sleep: Callable[[int], bool], fence: Fence | None = None):
         self._fence = fence
         self._sleep = sleep  #: waits so many milliseconds; True if the job was cancelled meanwhile
         self._sinks: dict[OperatorId, ChainedOperator] = {
@@ -97,9 +98,11 @@ class SinkCommits:
                 for report, outcome in result.of_operator(ident):
                     if outcome.results is not None:
                         batch, _ = decode_batch(outcome.results)
-                        self._deliver_one(operator, sink, report.subtask, batch.to_rows().values)
+                        self._deliver_one(operator, sink, SubtaskIndex(report.subtask), batch.to_rows().values)
 
-    def _deliver_one(self, operator: ChainedOperator, sink: DriverSink[Any], subtask: int, values: list[Any]) -> None:
+    def _deliver_one(
+        self, operator: ChainedOperator, sink: DriverSink[Any], subtask: SubtaskIndex, values: list[Any]
+    ) -> None:
         try:
             sink.deliver(subtask, values)
         except Exception as error:

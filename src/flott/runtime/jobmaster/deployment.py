@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import InvalidStateError
 from contextlib import suppress
 
+from flott.common._ids import JobId
 from flott.common.completable_future import CompletableFuture
 from flott.errors import FlottError
 from flott.graph.chain import chain
@@ -39,7 +40,7 @@ class Deployment:
         runner: TaskRunner,
         *,
         run_id: str,
-        job_id: str,
+        job_id: JobId,
         storage: Storage,
         settings: TaskSettings,
     ):

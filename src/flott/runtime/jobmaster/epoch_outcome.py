@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from flott.common._ids import EpochId
+from flott.common._ids import EpochId, SubtaskIndex
 from flott.datastream.connectors.base import Pending
 from flott.errors import FlottError, StateMigrationError, StorageError, UserCodeError, WorkerLostError
 from flott.graph.job_graph import JobGraph
@@ -81,7 +81,7 @@ def failure_of(error: BaseException, graph: JobGraph) -> JobFailure:
         str(card),
         operator=card.operator,
         vertex=card.vertex,
-        subtask=card.subtask,
+        subtask=SubtaskIndex(card.subtask),
         parallelism=card.parallelism or widths.get(card.vertex),
         host=card.host or None,
         executor=card.executor or None,
@@ -145,7 +145,7 @@ def _wait_ms(result: EpochResult, handed_over_ms: int | None, run_ms: float) -> 
 def _subtask(report: SubtaskReport) -> SubtaskStatistics:
     return SubtaskStatistics(
         report.vertex,
-        report.subtask,
+        SubtaskIndex(report.subtask),
         place=report.place,
         worker=report.worker,
         started_ms=report.started_ms,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from flott.common._ids import EpochId, SubtaskIndex
 from flott.common._late_records import LedgerEntry
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common.job_status import JobStatus
@@ -37,7 +38,7 @@ class SubtaskStatistics:
     """The same of one vertex subtask: a chain of operators."""
 
     vertex: VertexId
-    subtask: int
+    subtask: SubtaskIndex
     place: TaskPlace = field(default_factory=TaskPlace)
     worker: int = 0  #: process id
     started_ms: int = 0  #: by the clock of its host
@@ -60,7 +61,7 @@ class SubtaskStatistics:
 class EpochStatistics:
     """One completed epoch in numbers."""
 
-    epoch: int
+    epoch: EpochId
     attempt: int
     records_in: int
     records_out: int  #: records that reached a sink
@@ -118,7 +119,7 @@ class JobFailure:
     text: str  #: the failure card, or the message
     operator: str | None = None
     vertex: str | None = None  #: the name of the chain
-    subtask: int | None = None
+    subtask: SubtaskIndex | None = None
     parallelism: int | None = None
     host: str | None = None
     executor: str | None = None
@@ -145,7 +146,7 @@ class SavepointNews:
 
     number: int  #: counts the savepoints of this run: begin and end have the same
     stage: SavepointStage
-    checkpoint_id: int  #: the checkpoint it is taken of
+    checkpoint_id: EpochId  #: the checkpoint it is taken of
     format: SavepointFormatType
     stops_the_job: bool = False
     path: str | None = None
@@ -157,7 +158,7 @@ class SavepointNews:
 class RestoredFrom:
     """The checkpoint that the job continues from, after a start or a restart."""
 
-    checkpoint_id: int
+    checkpoint_id: EpochId
     path: str
     is_savepoint: bool = False
 
@@ -174,7 +175,7 @@ class JobListener:
     def on_status(self, status: JobStatus, reason: str = "") -> None:
         """Called when the job has reached a status."""
 
-    def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
+    def on_start(self, epoch: EpochId, progress: Callable[[], TaskProgress | None]) -> None:
         """Called when an epoch begins. ``progress`` returns how far it is, if the runner knows, from any thread."""
 
     def on_logs(self, logs: Sequence[TaskLog]) -> None:
@@ -183,10 +184,10 @@ class JobListener:
     def on_epoch(self, statistics: EpochStatistics) -> None:
         """Called when an epoch is complete and committed."""
 
-    def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
+    def on_rescale(self, epoch: EpochId, changes: Sequence[ParallelismChange]) -> None:
         """Called when operators have another parallelism from this epoch on."""
 
-    def on_epoch_failed(self, epoch: int, failure: JobFailure, tolerated: bool) -> None:
+    def on_epoch_failed(self, epoch: EpochId, failure: JobFailure, tolerated: bool) -> None:
         """Called when an epoch, and so a checkpoint, failed; ``tolerated``: it is tried again without a restart."""
 
     def on_failure(self, failure: JobFailure) -> None:
@@ -221,7 +222,7 @@ class Listeners(JobListener):
     def on_status(self, status: JobStatus, reason: str = "") -> None:
         self._each(lambda listener: listener.on_status(status, reason))
 
-    def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
+    def on_start(self, epoch: EpochId, progress: Callable[[], TaskProgress | None]) -> None:
         self._each(lambda listener: listener.on_start(epoch, progress))
 
     def on_logs(self, logs: Sequence[TaskLog]) -> None:
@@ -230,10 +231,10 @@ class Listeners(JobListener):
     def on_epoch(self, statistics: EpochStatistics) -> None:
         self._each(lambda listener: listener.on_epoch(statistics))
 
-    def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
+    def on_rescale(self, epoch: EpochId, changes: Sequence[ParallelismChange]) -> None:
         self._each(lambda listener: listener.on_rescale(epoch, changes))
 
-    def on_epoch_failed(self, epoch: int, failure: JobFailure, tolerated: bool) -> None:
+    def on_epoch_failed(self, epoch: EpochId, failure: JobFailure, tolerated: bool) -> None:
         self._each(lambda listener: listener.on_epoch_failed(epoch, failure, tolerated))
 
     def on_failure(self, failure: JobFailure) -> None:

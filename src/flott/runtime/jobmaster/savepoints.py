@@ -22,6 +22,7 @@ from itertools import takewhile
 from uuid import uuid4
 
 from flott.common import _options as options
+from flott.common._ids import JobId
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
@@ -76,7 +77,7 @@ class SavepointCoordinator:
 
     def __init__(
         self,
-        job_id: str,
+        job_id: JobId,
         storage: Storage,
         retained: RetainedCheckpoints,
         compactor: StateCompactor,

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from flott.common._ids import EpochId
 from flott.common._watermark_report import SPLITS_SHOWN, Hold, HoldCause, TimePlace, WatermarkReport
 from flott.common.watermark_strategy import (
     MAX_WATERMARK,
@@ -56,7 +57,7 @@ class TimeSnapshot:
 
     graph: JobGraph
     now_ms: int
-    epoch: int = 0  #: the last complete one
+    epoch: EpochId | None = None  #: the last complete one
     sources: Mapping[OperatorId, SourceFacts] = field(default_factory=dict)
     operators: Mapping[OperatorId, OperatorSnapshot] = field(default_factory=dict)
     standings: Standings = field(default_factory=dict)
@@ -106,7 +107,7 @@ class _Explanation:
         seen: set[OperatorId] = set()
         places = tuple(self._place(sink.id, holds.keys(), seen) for sink in sinks)
         snapshot = self._snapshot
-        return WatermarkReport(self._graph.name, snapshot.now_ms, snapshot.epoch, places, _gathered(holds))
+        return WatermarkReport(self._graph.name, snapshot.now_ms, snapshot.epoch or 0, places, _gathered(holds))
 
     # --- how far event time is ---------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from zlib import crc32
 
+from flott.common._ids import EpochId, JobId
 from flott.errors import StateError, StorageError
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
@@ -25,7 +26,7 @@ class RecordedEpoch:
     """An epoch as it ran, or was to run."""
 
     directory: str  #: of the job
-    job_id: str
+    job_id: JobId
     input: EpochInput
     before: Manifest | None  #: None: it was the job's first, and began with nothing
     after: Manifest | None  #: None: it never completed
@@ -33,7 +34,7 @@ class RecordedEpoch:
     held_in: str | None = None  #: a folder in which its files stay though the job deletes them
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> EpochId:
         """Return its number."""
         return self.input.epoch
 
@@ -61,7 +62,7 @@ class RecordedEpoch:
         return frozenset().union(*(manifest.files for manifest in (self.before, self.after) if manifest is not None))
 
 
-def replayable(directory: str) -> list[int]:
+def replayable(directory: str) -> list[EpochId]:
     """Return the epochs that can be replayed, ascending; the last one may have failed."""
     store = _store(directory)
     complete = set(store.checkpoint_ids())
@@ -69,23 +70,24 @@ def replayable(directory: str) -> list[int]:
     return sorted(epoch for epoch in planned if epoch - 1 in complete or epoch == 1)
 
 
-def read_epoch(directory: str, epoch: int) -> RecordedEpoch:
+def read_epoch(directory: str, epoch: EpochId) -> RecordedEpoch:
     """Return what is known of an epoch. If that is not enough to replay it, the error says which epochs there are."""
     store = _store(directory)
     complete = store.checkpoint_ids()
     fixed = store.read_input(epoch)
     if fixed is None or (epoch > 1 and epoch - 1 not in complete):
         raise StateError(_refusal(store, epoch, fixed is not None))
+    earlier = EpochId(epoch - 1)
     try:
-        before = store.read(epoch - 1) if epoch - 1 in complete else None
+        before = store.read(earlier) if earlier in complete else None
         after = store.read(epoch) if epoch in complete else None
     except StorageError as error:
         raise StateError(
             f"The job in {directory} deleted a checkpoint that epoch {epoch} needs while it was being read. {_MORE}."
         ) from error
-    began_here = store.read_input(epoch - 1) is not None
+    began_here = store.read_input(earlier) is not None
     resumed = _attempt_of(before)[0] != _attempt_of(after)[0] if after is not None else not began_here
-    return RecordedEpoch(store.storage.root, last_part_of(store.storage.root), fixed, before, after, resumed)
+    return RecordedEpoch(store.storage.root, JobId(last_part_of(store.storage.root)), fixed, before, after, resumed)
 
 
 @contextmanager
@@ -120,7 +122,7 @@ def _attempt_of(manifest: Manifest | None) -> tuple[str | None, int]:
     return run, int(attempt) if attempt.isdecimal() else 0
 
 
-def _refusal(store: CheckpointStore, epoch: int, has_input: bool) -> str:
+def _refusal(store: CheckpointStore, epoch: EpochId, has_input: bool) -> str:
     complete = store.checkpoint_ids()
     latest = complete[-1] if complete else 0
     if epoch > latest + 1 or (epoch == latest + 1 and not has_input):

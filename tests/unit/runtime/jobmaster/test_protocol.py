@@ -452,6 +452,10 @@ def test_a_job_whose_source_cannot_be_opened_for_a_while_is_restarted(tmp_path: 
     incarnation = live(env, tmp_path, on_step=committed)
     assert incarnation.status is JobStatus.CANCELED
     assert len(incarnation.history.restarts) == 3
+    assert incarnation.history.statuses == [
+        JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.CANCELLING,
+        JobStatus.CANCELED,
+    ], "it does not run while it cannot be restored"  # fmt: skip
     assert ledger.records == [0, 1, 2]
 
 
