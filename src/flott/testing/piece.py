@@ -42,12 +42,13 @@ from flott.runtime.epoch.failure import card_of
 from flott.runtime.epoch.gate import combine
 from flott.runtime.epoch.image import JobImage, TaskSettings, make_image
 from flott.runtime.epoch.plan import EpochPlan
-from flott.runtime.epoch.redistribute import redistribute, snapshot_of
+from flott.runtime.epoch.redistribute import redistribute
 from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.epoch.state_saving import save_subtask
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.topology import lay_out
 from flott.runtime.epoch.wire import Row, decode_batch, encode_batch
+from flott.runtime.jobmaster.epoch_outcome import snapshot_of
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.operators.batch import Batch, Emit, RowBatch

@@ -1,32 +1,20 @@
-"""Reports -> snapshot of an operator; snapshot x new parallelism -> where each subtask begins. Pure. Driver side."""
+"""Snapshot of an operator x its new parallelism -> where each subtask begins. Pure. Driver side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.errors import StateError
 from flott.graph.job_graph import ChainedOperator, JobGraph
 from flott.graph.operator_ids import OperatorId
-from flott.runtime.checkpoint.manifest import OperatorSnapshot, SubtaskSnapshot
+from flott.runtime.checkpoint.manifest import OperatorSnapshot
 from flott.runtime.epoch.plan import SubtaskState
-from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.key_groups import groups_of
 from flott.runtime.managed_state.operator.operator_shares import deal_out
 from flott.runtime.operators.watermarks import TimeProgress
-
-
-def snapshot_of(operator: ChainedOperator, outcomes: Iterable[OperatorReport]) -> OperatorSnapshot:
-    """An operator at the end of an epoch, by the reports of its subtasks in order."""
-    return OperatorSnapshot(
-        operator.node.name,
-        operator.node.uid,
-        operator.node.parallelism,
-        operator.node.max_parallelism,
-        tuple(SubtaskSnapshot(o.watermark, o.sequence, o.progress, o.operator_state) for o in outcomes),
-    )
 
 
 def redistribute(

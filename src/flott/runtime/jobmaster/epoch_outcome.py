@@ -1,18 +1,18 @@
-"""What the reports of an epoch amount to: a failure, or statistics for listeners. Driver side."""
+"""What the reports of an epoch amount to: a failure, or snapshots and statistics. Driver side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from flott.common._ids import EpochId, SubtaskIndex
 from flott.datastream.connectors.base import Pending
 from flott.errors import FlottError, StateMigrationError, StorageError, UserCodeError, WorkerLostError
-from flott.graph.job_graph import JobGraph
+from flott.graph.job_graph import ChainedOperator, JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SinkSpec
 from flott.metrics._engine_metrics import STATE_ENTRIES
-from flott.runtime.checkpoint.manifest import EpochInput, Manifest
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest, OperatorSnapshot, SubtaskSnapshot
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.failure import Blame, FailureCard
 from flott.runtime.epoch.report import EpochResult, OperatorReport, SubtaskReport
@@ -85,6 +85,17 @@ def failure_of(error: BaseException, graph: JobGraph) -> JobFailure:
         parallelism=card.parallelism or widths.get(card.vertex),
         host=card.host or None,
         executor=card.executor or None,
+    )
+
+
+def snapshot_of(operator: ChainedOperator, outcomes: Iterable[OperatorReport]) -> OperatorSnapshot:
+    """Return an operator at the end of an epoch, from the reports of its subtasks in order."""
+    return OperatorSnapshot(
+        operator.node.name,
+        operator.node.uid,
+        operator.node.parallelism,
+        operator.node.max_parallelism,
+        tuple(SubtaskSnapshot(o.watermark, o.sequence, o.progress, o.operator_state) for o in outcomes),
     )
 
 

@@ -23,11 +23,12 @@ from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.accumulators import add_up
 from flott.runtime.epoch.plan import EpochPlan
-from flott.runtime.epoch.redistribute import snapshot_of, starts_of
+from flott.runtime.epoch.redistribute import starts_of
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.jobmaster.commits import SinkCommits
 from flott.runtime.jobmaster.compactor import Compaction
 from flott.runtime.jobmaster.deployment import Deployment
+from flott.runtime.jobmaster.epoch_outcome import snapshot_of
 from flott.runtime.jobmaster.job_input import JobInput, Slices
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.triggers import CheckpointPolicy, clock_driven, next_wakeup

@@ -1,16 +1,18 @@
 """The life-cycle of a job: ``on_event(state, event) -> (state, actions)`` over frozen values. Pure. Driver side.
 
-                                      Restored         TasksStarted          BoundaryReached
-    INITIALIZING ── JobStarted ─► … ─────────► CREATED ────────► RUNNING ───(end of input, stop)──► FINISHED
-                                                                  ▲  │ EpochFailed
-                                                     TasksStarted │  ▼
-                                       RestoreFailed ─► ┌──── RESTARTING            (or RUNNING, while a failed
-                                       (RESTARTING) ◄───┘                            checkpoint is tolerated: Retrying)
+    INITIALIZING ──Restored──► CREATED ──TasksStarted──► RUNNING ──BoundaryReached──► FINISHED
+                                                          │  ▲      (end of input, stop with a savepoint)
+                                              EpochFailed │  │ TasksStarted
+                                                          ▼  │
+                                                       RESTARTING ──RestoreFailed──► RESTARTING
 
-    from every state above that is not FINISHED:
-        FatalError ─► FAILING ── TasksStopped ─► FAILED
-        CancelRequested ─► CANCELLING ── TasksStopped ─► CANCELED
-        SuspendRequested, LeadershipLost ─► SUSPENDED      the job continues in another process
+    from INITIALIZING, CREATED, RUNNING and RESTARTING:
+        ──FatalError──────────────────────► FAILING ─────TasksStopped──► FAILED
+        ──CancelRequested─────────────────► CANCELLING ──TasksStopped──► CANCELED
+        ──SuspendRequested, LeadershipLost─────────────────────────────► SUSPENDED   another process continues the job
+
+A job whose checkpoint failed, which is tolerated, is in the state ``Retrying`` until it has returned to the checkpoint
+before. Its status stays RUNNING.
 
 The names of the states are Flink's job statuses. ``MOVES`` lists for every state which events it accepts and which
 states may follow. An event that is not in the table is a defect of the engine: ``JobLifecycle`` raises
@@ -618,7 +620,7 @@ class JobLifecycle:
 
     def __init__(self, rules: Rules):
         self.state: JobState = Initializing(rules)
-        self._recent: deque[str] = deque(maxlen=SHOWN_EVENTS)
+        self._recent: deque[tuple[JobEvent, JobState, JobState]] = deque(maxlen=SHOWN_EVENTS)
 
     def deliver(self, event: JobEvent) -> tuple[JobAction, ...]:
         """Move to the state that follows an event; return what is to be done."""
@@ -626,7 +628,7 @@ class JobLifecycle:
         try:
             self.state, actions = on_event(before, event)
         except IllegalTransition as error:
-            recent = "\n  ".join(self._recent) or "none"
+            recent = "\n  ".join(f"{past}: {type(a).__name__} -> {type(b).__name__}" for past, a, b in self._recent)
             raise IllegalTransition(f"{error} The job's recent events, oldest first:\n  {recent}") from None
-        self._recent.append(f"{event}: {type(before).__name__} -> {type(self.state).__name__}")
+        self._recent.append((event, before, self.state))
         return actions

@@ -26,9 +26,10 @@ from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.image import make_image
 from flott.runtime.epoch.local_runner import LocalRunner
 from flott.runtime.epoch.plan import EpochPlan
-from flott.runtime.epoch.redistribute import snapshot_of, starts_of
+from flott.runtime.epoch.redistribute import starts_of
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import run_epoch
+from flott.runtime.jobmaster.epoch_outcome import snapshot_of
 from flott.runtime.jobmaster.job_input import JobInput
 from flott.runtime.jobmaster.restored_state import restorable
 from flott.runtime.jobmaster.triggers import clock_driven, next_wakeup
