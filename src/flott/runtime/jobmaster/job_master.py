@@ -255,7 +255,7 @@ class JobMaster:
     def run(self) -> JobStatus:
         """Run to the end. Does not raise for failures of the job: see ``history`` and ``failure``."""
         try:
-            self._events.append(JobStarted())
+            self._handle(JobStarted())  # first: a cancelled job, too, commits what a crash has left
             while not isinstance(self._lifecycle.state, TerminalState):
                 self._handle(self._next_event())
         except KeyboardInterrupt:

@@ -409,6 +409,23 @@ def test_a_job_can_be_cancelled_at_every_step_and_goes_on_later(step: str, tmp_p
     assert Counter(ledger.records) == expected_of(list(range(6)))
 
 
+def test_a_job_that_is_cancelled_before_it_starts_makes_up_for_a_commit(tmp_path: Path) -> None:
+    ledger, source = Ledger(uuid4().hex), ScriptedSource([1, EndOfEpoch(), 2])
+
+    def die(step: str, epoch: int) -> None:
+        if step == "completed":
+            raise Crash
+
+    env = patient(1)
+    counting(env, source, ledger)
+    assert live(env, tmp_path, on_step=die).crashed
+    assert ledger.commits == []
+    counting(env, source, ledger)
+    incarnation = live(env, tmp_path, on_start=lambda master: master.cancel())
+    assert incarnation.history.statuses == [JobStatus.CANCELLING, JobStatus.CANCELED]
+    assert ledger.commits == [(1, True)]
+
+
 def test_a_job_that_cannot_make_up_for_a_commit_can_be_cancelled_while_it_starts(tmp_path: Path) -> None:
     ledger, source = Ledger(uuid4().hex), ScriptedSource([1, EndOfEpoch(), 2])
 
