@@ -15,7 +15,7 @@ from flott.common._ids import EpochId
 from flott.common.completable_future import CompletableFuture
 from flott.errors import FlottError
 from flott.runtime.clock import Clock
-from flott.runtime.jobmaster.lifecycle import CancelRequested, JobEvent, SuspendRequested
+from flott.runtime.jobmaster.lifecycle import CancelRequested, RunEvent, SuspendRequested
 
 
 class Inbox:
@@ -24,7 +24,7 @@ class Inbox:
     def __init__(self, clock: Clock):
         self._clock = clock
         self._lock = threading.Lock()
-        self._events: deque[JobEvent] = deque()
+        self._events: deque[RunEvent] = deque()
         self._checkpoints: deque[CompletableFuture[EpochId]] = deque()
         self._closed: FlottError | None = None
         self._woken = False
@@ -58,7 +58,7 @@ class Inbox:
 
     # --- from the job's thread ---------------------------------------------------------------------------------------
 
-    def take(self) -> JobEvent | None:
+    def take(self) -> RunEvent | None:
         """Return the next event, a suspension before a cancellation; None if there is none."""
         with self._lock:
             suspensions = [event for event in self._events if isinstance(event, SuspendRequested)]

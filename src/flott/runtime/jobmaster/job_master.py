@@ -54,8 +54,6 @@ from flott.runtime.jobmaster.lifecycle import (
     Failed,
     Failing,
     FatalError,
-    JobAction,
-    JobEvent,
     JobLifecycle,
     JobStarted,
     JobStatusHistory,
@@ -72,7 +70,9 @@ from flott.runtime.jobmaster.lifecycle import (
     Restored,
     RestoreFailed,
     Rules,
+    RunAction,
     RunEpoch,
+    RunEvent,
     ShrinkEpoch,
     StartTasks,
     StopTasks,
@@ -136,7 +136,7 @@ class JobMaster:
         policy = CheckpointPolicy.of(configuration)
         self.history = JobStatusHistory(self.clock.now_ms)
         self._lifecycle = JobLifecycle(Rules(strategy_of(configuration), policy, poll_ms))
-        self._events: deque[JobEvent] = deque()  #: what came of actions, not delivered yet
+        self._events: deque[RunEvent] = deque()  #: what came of actions, not delivered yet
         self._inbox = Inbox(self.clock)
         self._tell = Listeners(self.listeners)
         self._told: BaseException | None = None  #: the failure that listeners have been told of
@@ -267,13 +267,13 @@ class JobMaster:
             self._close()
         return self.history.status
 
-    def _next_event(self) -> JobEvent:
+    def _next_event(self) -> RunEvent:
         """Return what ends the job first, then what other threads want, then what came of the last action."""
         if self._events and isinstance(self._events[0], FatalError | LeadershipLost):
             return self._events.popleft()
         return self._inbox.take() or self._events.popleft()
 
-    def _handle(self, event: JobEvent) -> None:
+    def _handle(self, event: RunEvent) -> None:
         """Deliver an event and perform the actions that follow."""
         try:
             for action in self._lifecycle.deliver(event):
@@ -284,7 +284,7 @@ class JobMaster:
         except Exception as error:
             self._give_up(error)
 
-    def _perform(self, action: JobAction) -> None:
+    def _perform(self, action: RunAction) -> None:
         """Perform an action; what comes of it is added to the events."""
         match action:
             case ReportStatus(status, reason):
@@ -311,7 +311,7 @@ class JobMaster:
             case _:
                 self._report(action)
 
-    def _report(self, action: JobAction) -> None:
+    def _report(self, action: RunAction) -> None:
         """Perform an action that follows a failure."""
         match action:
             case ReportEpochFailed(error, tolerated):

@@ -169,8 +169,8 @@ class Suspended(TerminalState):
 
 
 @dataclass(frozen=True)
-class JobEvent:
-    """Something that happened to the job."""
+class RunEvent:
+    """Something that happened to the job in this run."""
 
     def __str__(self) -> str:
         shown = [f"{part.name}={_short(getattr(self, part.name))}" for part in fields(self)]
@@ -183,17 +183,17 @@ def _short(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class JobStarted(JobEvent):
+class JobStarted(RunEvent):
     """The job master begins."""
 
 
 @dataclass(frozen=True)
-class Restored(JobEvent):
+class Restored(RunEvent):
     """The job stands at its last checkpoint, or at its beginning, and everything later is forgotten."""
 
 
 @dataclass(frozen=True)
-class RestoreFailed(JobEvent):
+class RestoreFailed(RunEvent):
     """The job could not return to its last checkpoint, for a reason that may pass."""
 
     error: FlottError
@@ -201,12 +201,12 @@ class RestoreFailed(JobEvent):
 
 
 @dataclass(frozen=True)
-class TasksStarted(JobEvent):
+class TasksStarted(RunEvent):
     """Tasks can process input."""
 
 
 @dataclass(frozen=True)
-class BoundaryReached(JobEvent):
+class BoundaryReached(RunEvent):
     """The job stands at a completed checkpoint, and orders that are carried out there have been served."""
 
     finished: bool = False  #: whether all sources have ended
@@ -214,26 +214,26 @@ class BoundaryReached(JobEvent):
 
 
 @dataclass(frozen=True)
-class NothingDue(JobEvent):
+class NothingDue(RunEvent):
     """No epoch was due, and the time until one may be has passed."""
 
 
 @dataclass(frozen=True)
-class CheckpointCompleted(JobEvent):
+class CheckpointCompleted(RunEvent):
     """The checkpoint of an epoch is durable."""
 
     epoch: EpochId
 
 
 @dataclass(frozen=True)
-class EpochCommitted(JobEvent):
+class EpochCommitted(RunEvent):
     """The output of an epoch is visible."""
 
     epoch: EpochId
 
 
 @dataclass(frozen=True)
-class EpochFailed(JobEvent):
+class EpochFailed(RunEvent):
     """An epoch could not be completed or committed."""
 
     epoch: EpochId
@@ -243,36 +243,36 @@ class EpochFailed(JobEvent):
 
 
 @dataclass(frozen=True)
-class DelayPassed(JobEvent):
+class DelayPassed(RunEvent):
     """The delay before the next attempt is over."""
 
 
 @dataclass(frozen=True)
-class FatalError(JobEvent):
+class FatalError(RunEvent):
     """The job cannot continue, and this process still leads."""
 
     error: Exception
 
 
 @dataclass(frozen=True)
-class LeadershipLost(JobEvent):
+class LeadershipLost(RunEvent):
     """Another process leads now and continues the job."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class CancelRequested(JobEvent):
+class CancelRequested(RunEvent):
     """The job is to end as CANCELED."""
 
 
 @dataclass(frozen=True)
-class SuspendRequested(JobEvent):
+class SuspendRequested(RunEvent):
     """The job is to end here because another process continues it."""
 
 
 @dataclass(frozen=True)
-class TasksStopped(JobEvent):
+class TasksStopped(RunEvent):
     """No task runs any more."""
 
 
@@ -280,12 +280,12 @@ class TasksStopped(JobEvent):
 
 
 @dataclass(frozen=True)
-class JobAction:
+class RunAction:
     """Something the job master does. It reports what came of it by an event."""
 
 
 @dataclass(frozen=True)
-class ReportStatus(JobAction):
+class ReportStatus(RunAction):
     """Report a new status to listeners."""
 
     status: JobStatus
@@ -293,38 +293,38 @@ class ReportStatus(JobAction):
 
 
 @dataclass(frozen=True)
-class Restore(JobAction):
+class Restore(RunAction):
     """Return to the last completed checkpoint: commit it again and delete what is later. (Restored, RestoreFailed)"""
 
     first: bool = False  #: the job starts: it has to find that checkpoint
 
 
 @dataclass(frozen=True)
-class ReportRestored(JobAction):
+class ReportRestored(RunAction):
     """Report to listeners from which checkpoint the job continues."""
 
     first: bool = False  #: the job starts, perhaps from a snapshot of another job
 
 
 @dataclass(frozen=True)
-class StartTasks(JobAction):
+class StartTasks(RunAction):
     """Let tasks process input. (TasksStarted)"""
 
 
 @dataclass(frozen=True)
-class ReachBoundary(JobAction):
+class ReachBoundary(RunAction):
     """Serve orders at the last completed checkpoint. (BoundaryReached)"""
 
 
 @dataclass(frozen=True)
-class RunEpoch(JobAction):
+class RunEpoch(RunAction):
     """Run the next epoch if one is due. (NothingDue, CheckpointCompleted, EpochCommitted, EpochFailed)"""
 
     demand: Demand | None = None  #: EPOCH, DRAIN: it is due in any case
 
 
 @dataclass(frozen=True)
-class ReportEpochFailed(JobAction):
+class ReportEpochFailed(RunAction):
     """Report a failed epoch to listeners."""
 
     error: FlottError
@@ -332,26 +332,26 @@ class ReportEpochFailed(JobAction):
 
 
 @dataclass(frozen=True)
-class ReportFailure(JobAction):
+class ReportFailure(RunAction):
     """Report a failure of the job to listeners, once."""
 
     error: Exception
 
 
 @dataclass(frozen=True)
-class RefuseDrain(JobAction):
+class RefuseDrain(RunAction):
     """Fail the order to drain the job: its last epoch failed, so the job continues."""
 
     error: FlottError
 
 
 @dataclass(frozen=True)
-class ShrinkEpoch(JobAction):
+class ShrinkEpoch(RunAction):
     """Let the next attempt read less: this one took too long."""
 
 
 @dataclass(frozen=True)
-class ReportRestart(JobAction):
+class ReportRestart(RunAction):
     """Report to listeners that the job restarts after a delay."""
 
     error: FlottError
@@ -360,14 +360,14 @@ class ReportRestart(JobAction):
 
 
 @dataclass(frozen=True)
-class AwaitDelay(JobAction):
+class AwaitDelay(RunAction):
     """Wait before the next attempt. (DelayPassed)"""
 
     delay_ms: int
 
 
 @dataclass(frozen=True)
-class ConfirmFailure(JobAction):
+class ConfirmFailure(RunAction):
     """Find out whether this process still leads, before the job fails for good. (FatalError, LeadershipLost)"""
 
     error: Exception
@@ -375,16 +375,16 @@ class ConfirmFailure(JobAction):
 
 
 @dataclass(frozen=True)
-class StopTasks(JobAction):
+class StopTasks(RunAction):
     """Stop all tasks. (TasksStopped)"""
 
 
-Step = tuple[JobState, tuple[JobAction, ...]]
+Step = tuple[JobState, tuple[RunAction, ...]]
 
 
 # --- the table of legal moves ----------------------------------------------------------------------------------------
 
-_END: dict[type[JobEvent], tuple[type[JobState], ...]] = {
+_END: dict[type[RunEvent], tuple[type[JobState], ...]] = {
     FatalError: (Failing,),
     CancelRequested: (Cancelling,),
     SuspendRequested: (Suspended,),
@@ -399,7 +399,7 @@ _EVENTS = (*_LATE, SuspendRequested, LeadershipLost, TasksStopped)
 _LEADERSHIP = {SuspendRequested: (Suspended,), LeadershipLost: (Suspended,)}
 
 #: For every state, the events that it accepts, and for every event the states that may follow.
-MOVES: Mapping[type[JobState], Mapping[type[JobEvent], tuple[type[JobState], ...]]] = {
+MOVES: Mapping[type[JobState], Mapping[type[RunEvent], tuple[type[JobState], ...]]] = {
     Initializing: {
         JobStarted: (Initializing,),
         Restored: (Created,),
@@ -458,7 +458,7 @@ class IllegalTransition(Exception):
     """A job got an event that its state does not accept: a defect of the engine."""
 
 
-def on_event(state: JobState, event: JobEvent) -> Step:
+def on_event(state: JobState, event: RunEvent) -> Step:
     """Return the state that follows an event, and what is to be done. Raises IllegalTransition if there is none."""
     following = MOVES[type(state)].get(type(event))
     if following is None:
@@ -469,7 +469,7 @@ def on_event(state: JobState, event: JobEvent) -> Step:
     return after, actions
 
 
-def _next(state: JobState, event: JobEvent) -> Step:
+def _next(state: JobState, event: RunEvent) -> Step:
     match state:
         case TerminalState():
             return state, ()
@@ -480,7 +480,7 @@ def _next(state: JobState, event: JobEvent) -> Step:
     raise AssertionError(state)
 
 
-def _stop(state: Failing | Cancelling, event: JobEvent) -> Step:
+def _stop(state: Failing | Cancelling, event: RunEvent) -> Step:
     """Follow a job whose tasks are being stopped."""
     match event:
         case TasksStopped():
@@ -492,7 +492,7 @@ def _stop(state: Failing | Cancelling, event: JobEvent) -> Step:
     return state, ()
 
 
-def _end(event: JobEvent) -> Step | None:
+def _end(event: RunEvent) -> Step | None:
     """Follow events that end a job in any state; None: the event is none of them."""
     match event:
         case CancelRequested():
@@ -506,7 +506,7 @@ def _end(event: JobEvent) -> Step | None:
     return None
 
 
-def _continue(state: Live, event: JobEvent) -> Step:
+def _continue(state: Live, event: RunEvent) -> Step:
     match event:
         case JobStarted():
             return state, (Restore(first=True),)
@@ -535,7 +535,7 @@ def _as(kind: type[Live], state: Live) -> Live:
     return kind(state.rules, state.failures_ms, state.tolerated)
 
 
-def _entered_running(state: Live) -> tuple[JobAction, ...]:
+def _entered_running(state: Live) -> tuple[RunAction, ...]:
     match state:
         case Retrying():
             return ()
@@ -554,7 +554,7 @@ def _at_boundary(state: Live, finished: bool, demand: Demand | None) -> Step:
 
 def _epoch_failed(state: Live, event: EpochFailed) -> Step:
     """Try the epoch again: at once if only a checkpoint failed and that is tolerated, else by the restart strategy."""
-    actions: list[JobAction] = []
+    actions: list[RunAction] = []
     if event.demand is Demand.DRAIN:
         actions.append(RefuseDrain(event.error))
     if isinstance(event.error, EpochTimeoutError):
@@ -620,9 +620,9 @@ class JobLifecycle:
 
     def __init__(self, rules: Rules):
         self.state: JobState = Initializing(rules)
-        self._recent: deque[tuple[JobEvent, JobState, JobState]] = deque(maxlen=SHOWN_EVENTS)
+        self._recent: deque[tuple[RunEvent, JobState, JobState]] = deque(maxlen=SHOWN_EVENTS)
 
-    def deliver(self, event: JobEvent) -> tuple[JobAction, ...]:
+    def deliver(self, event: RunEvent) -> tuple[RunAction, ...]:
         """Move to the state that follows an event; return what is to be done."""
         before = self.state
         try:

@@ -33,7 +33,6 @@ from flott.runtime.jobmaster.lifecycle import (
     Finished,
     IllegalTransition,
     Initializing,
-    JobEvent,
     JobLifecycle,
     JobStarted,
     JobState,
@@ -55,6 +54,7 @@ from flott.runtime.jobmaster.lifecycle import (
     Retrying,
     Rules,
     RunEpoch,
+    RunEvent,
     Running,
     ShrinkEpoch,
     StartTasks,
@@ -89,7 +89,7 @@ CANCELLED = (Cancelling(), (ReportStatus(S.CANCELLING), StopTasks()))
 SUSPENDED = (Suspended(), (ReportStatus(S.SUSPENDED), StopTasks()))
 
 #: Every decision: a state, an event, and what follows.
-DECISIONS: list[tuple[str, JobState, JobEvent, JobState, tuple[Any, ...]]] = [
+DECISIONS: list[tuple[str, JobState, RunEvent, JobState, tuple[Any, ...]]] = [
     ("start", Initializing(NEVER), JobStarted(), Initializing(NEVER), (Restore(first=True),)),
     (
         "restored at the start", Initializing(NEVER), Restored(), Created(NEVER),
@@ -217,7 +217,7 @@ DECISIONS: list[tuple[str, JobState, JobEvent, JobState, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(("state", "event", "after", "actions"), [row[1:] for row in DECISIONS], ids=lambda value: "")
-def test_every_decision_by_table(state: JobState, event: JobEvent, after: JobState, actions: tuple[Any, ...]) -> None:
+def test_every_decision_by_table(state: JobState, event: RunEvent, after: JobState, actions: tuple[Any, ...]) -> None:
     assert on_event(state, event) == (after, actions)
 
 
@@ -235,7 +235,7 @@ STATES: list[JobState] = [
     Initializing(TWICE), Created(TWICE), Running(TWICE), Retrying(TOLERANT), Restarting(TWICE), Failing(FAILURE),
     Cancelling(), Finished(), Failed(FAILURE), Canceled(), Suspended(),
 ]  # fmt: skip
-EVENTS: list[JobEvent] = [
+EVENTS: list[RunEvent] = [
     JobStarted(), Restored(), RestoreFailed(STORAGE, 1), TasksStarted(), BoundaryReached(), NothingDue(),
     CheckpointCompleted(EPOCH), EpochCommitted(EPOCH), failed(ERROR), DelayPassed(), FatalError(FAILURE),
     LeadershipLost(), CancelRequested(), SuspendRequested(), TasksStopped(),
@@ -248,7 +248,7 @@ def test_the_table_has_every_state_and_the_tests_have_every_event() -> None:
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(STATES, EVENTS)), ids=str)
-def test_every_event_is_accepted_or_refused_as_the_table_says(state: JobState, event: JobEvent) -> None:
+def test_every_event_is_accepted_or_refused_as_the_table_says(state: JobState, event: RunEvent) -> None:
     following = MOVES[type(state)].get(type(event))
     if following is None:
         with pytest.raises(IllegalTransition, match=f"{type(state).__name__} cannot handle {type(event).__name__}"):
@@ -292,7 +292,7 @@ def test_an_illegal_transition_names_the_recent_events() -> None:
 ERRORS: list[FlottError] = [ERROR, STORAGE, TIMEOUT, UNOPENED, FAILURE]
 times = st.integers(0, 10**6)
 demands = st.sampled_from([None, *Demand])
-events: st.SearchStrategy[JobEvent] = st.one_of(
+events: st.SearchStrategy[RunEvent] = st.one_of(
     st.sampled_from(EVENTS),
     st.builds(BoundaryReached, st.booleans(), demands),
     st.builds(EpochFailed, st.just(EPOCH), st.sampled_from([ERROR, STORAGE, TIMEOUT]), times, demands),
@@ -308,7 +308,7 @@ rules = st.builds(
 
 @given(rules, st.lists(events, max_size=60))
 def test_whatever_happens_a_job_is_in_a_legal_state_and_an_end_is_an_end(
-    rules: Rules, happened: list[JobEvent]
+    rules: Rules, happened: list[RunEvent]
 ) -> None:
     job = JobLifecycle(rules)
     reported = [S.INITIALIZING]
@@ -340,7 +340,7 @@ def test_whatever_happens_a_job_is_in_a_legal_state_and_an_end_is_an_end(
 def test_a_job_whose_actions_are_performed_always_ends_when_it_is_cancelled(rules: Rules, data: st.DataObject) -> None:
     """A shell in miniature: every action that is to be answered is answered, well or badly."""
     job = JobLifecycle(rules)
-    waiting: list[JobEvent] = [JobStarted()]
+    waiting: list[RunEvent] = [JobStarted()]
     for _ in range(data.draw(st.integers(0, 40), "steps")):
         if isinstance(job.state, TerminalState):
             return
@@ -353,7 +353,7 @@ def test_a_job_whose_actions_are_performed_always_ends_when_it_is_cancelled(rule
             waiting += answer(action, data)
 
 
-def answer(action: Any, data: st.DataObject) -> list[JobEvent]:
+def answer(action: Any, data: st.DataObject) -> list[RunEvent]:
     error = st.sampled_from([ERROR, STORAGE, TIMEOUT])
     match action:
         case Restore():
