@@ -29,8 +29,8 @@ from flott.common import Configuration, WatermarkStrategy
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.datagen import DataGeneratorSource
 from flott.datastream.connectors.discard import DiscardSink
-from flott.runtime.jobmanager.announcement import Announcement, announcement_in
 from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph
+from flott.runtime.jobmanager.running_file import RunningJobManager, read_running
 from flott.runtime.jobmanager.submission import JobSubmission
 
 #: How long CPU time is watched.
@@ -223,10 +223,10 @@ def _session(request: command.Request) -> Iterator[Session]:
 
 
 def _connected(process: subprocess.Popen[bytes], folder: Path, settings: Mapping[str, str]) -> Session:
-    def announced() -> Announcement | None:
+    def announced() -> RunningJobManager | None:
         if process.poll() is not None:
             raise RuntimeError(f"the JobManager ended with exit code {process.returncode}")
-        return announcement_in(folder)
+        return read_running(folder)
 
     url = wait_for(announced).url
     clients = asking.Clients(url)

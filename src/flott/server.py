@@ -30,13 +30,12 @@ from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import ConfigurationError, FlottError
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager.announcement import Announcement, announce, withdraw
 from flott.runtime.jobmanager.folders import ClusterFolders
 from flott.runtime.jobmanager.job_manager import JobManager
 from flott.runtime.jobmanager.leadership.election import Election, make_election
-from flott.runtime.jobmanager.occupation import Occupation
 from flott.runtime.jobmanager.processes.job_log import configure_jobmanager_logging
 from flott.runtime.jobmanager.programs import PROPERTIES_VARIABLE, ProgramStore
+from flott.runtime.jobmanager.running_file import FolderLock, RunningJobManager, remove_running, write_running
 from flott.runtime.orders import CancelJob
 
 log = logging.getLogger("flott.cluster")
@@ -58,7 +57,7 @@ class ClusterProcess:
         self.configuration = configuration
         self.folders = ClusterFolders.of(configuration)
         self.folders.prepare()
-        self._occupation = Occupation(self.folders.own)
+        self._lock = FolderLock(self.folders.own)
         self._clock = SystemClock()
         self._election: Election = make_election(configuration)
         self._stop = threading.Event()
@@ -74,8 +73,8 @@ class ClusterProcess:
         address = options.read(self.configuration, cluster_options.REST_ADDRESS)
         self.configuration = Configuration(self.configuration).set(cluster_options.REST_PORT, port)
         self.url = f"{self._rest.scheme}://{address}:{port}"
-        announcement = Announcement(os.getpid(), self.url, self._clock.now_ms())
-        announce(self.folders.own, announcement)
+        announcement = RunningJobManager(os.getpid(), self.url, self._clock.now_ms())
+        write_running(self.folders.own, announcement)
         log.info("REST answers at %s.", self.url)
 
     def stop(self) -> None:
@@ -92,8 +91,8 @@ class ClusterProcess:
         finally:
             self._election.resign()
             self._rest.stop()
-            withdraw(self.folders.own, os.getpid())
-            self._occupation.leave()
+            remove_running(self.folders.own, os.getpid())
+            self._lock.release()
 
     def _lead(self, token: int) -> None:
         from flott.rest.app import create_app

@@ -16,7 +16,7 @@ from flott.common.configuration import Configuration
 from flott.errors import SubmissionError
 from flott.graph.stream_graph import StreamGraph
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.dependencies.brought import brought_files, names_of, without_paths
+from flott.runtime.dependencies.job_dependencies import job_dependencies, names_of, without_paths
 from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph
 from flott.runtime.jobmanager.submission import CLUSTER_PREFIXES, JobSubmission
 
@@ -43,7 +43,7 @@ def package(
 ) -> Package:
     """Everything that another process needs to run the job; refuses what cannot travel."""
     options.validate(configuration)
-    brought = brought_files(configuration, with_program=True)
+    dependencies = job_dependencies(configuration, with_program=True)
     pickled = pickle_graph(graph)
     if len(pickled) > GRAPH_LIMIT_BYTES:
         raise SubmissionError(
@@ -56,13 +56,13 @@ def package(
         name=graph.job_name,
         configuration=_portable(configuration).to_dict(),
         graph=pickled,
-        files=names_of(brought),
+        files=names_of(dependencies),
         program=program or program_name(),
         batch=graph.batch,
         parallelism=max((node.parallelism for node in graph.nodes), default=1),
         submitted_ms=(clock or SystemClock()).now_ms(),
     )
-    return Package(submission, {item.file.name: item.path for item in brought})
+    return Package(submission, {item.file.name: item.path for item in dependencies})
 
 
 def program_name() -> str:

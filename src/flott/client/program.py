@@ -24,7 +24,7 @@ from flott.client.exit_codes import ExitCode, exit_code_of
 from flott.common import _options as options
 from flott.common import _settings
 from flott.errors import FlottError, ProgramError, SubmissionError
-from flott.runtime.dependencies.brought import local_paths
+from flott.runtime.dependencies.job_dependencies import local_paths
 
 _OUR_FOLDER = str(Path(flott.__file__).parent)
 

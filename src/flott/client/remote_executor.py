@@ -1,14 +1,14 @@
-"""Hands jobs to the JobManager of a cluster: the executor of ``execution.target: remote``. Client side."""
+"""The executor of ``execution.target: remote``: it submits jobs to the JobManager of a cluster. Client side."""
 
 from __future__ import annotations
 
 import logging
 import os
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from flott.client import handover
 from flott.client.packaging import Package, package
 from flott.client.remote_job import AwaitedSink, RemoteJob
 from flott.client.rest_client import FormPart, RestClient
@@ -25,10 +25,24 @@ from flott.runtime.jobmanager.programs import RUN_HEADER, RUN_VARIABLE
 
 log = logging.getLogger("flott.client")
 
+#: Called with the id and the name of each job that this process submits, in the thread that submits it.
+Watcher = Callable[[str, str], None]
+
+_watchers: list[Watcher] = []
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Tell the watcher of every job that this process submits meanwhile; ``flott run`` shows their progress."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 def make_executor(target: str) -> RemoteExecutor:
-    """The executor for jobs that run on a cluster."""
+    """Return the executor for jobs that run on a cluster."""
     return RemoteExecutor()
 
 
@@ -43,7 +57,7 @@ class RemoteExecutor:
         try:
             return job.get_job_execution_result().result()
         except KeyboardInterrupt:
-            if not handover.is_watched():  # who watches says it
+            if not _watchers:  # a watcher tells it
                 log.warning("The job goes on without this program: `flott cancel %s` ends it.", job.get_job_id())
             raise
 
@@ -62,12 +76,13 @@ class RemoteExecutor:
         client = RestClient(configuration)
         _send(client, made)
         log.info("Job %r has been submitted with JobID %s.", made.submission.name, made.submission.job_id)
-        handover.tell(made.submission.job_id, made.submission.name)
+        for watcher in tuple(_watchers):
+            watcher(made.submission.job_id, made.submission.name)
         return RemoteJob(client, made.submission.job_id, made.submission.name, sinks)
 
 
 class DetachedJobResult(JobExecutionResult):
-    """What execute() returns for a job it does not wait for: the job's id, and nothing else."""
+    """The result of execute() for a job that it does not wait for: the job's id, and nothing else."""
 
     __slots__ = ()
 
@@ -98,7 +113,7 @@ class DetachedJobResult(JobExecutionResult):
 
 
 def await_results(graph: StreamGraph) -> tuple[StreamGraph, tuple[AwaitedSink, ...]]:
-    """The graph with stand-ins for the sinks that deliver in this process, and these sinks."""
+    """Replace the sinks that deliver in this process by stand-ins; return the graph, and these sinks."""
     sinks: list[AwaitedSink] = []
     nodes = []
     for node in graph.nodes:
@@ -114,7 +129,7 @@ def await_results(graph: StreamGraph) -> tuple[StreamGraph, tuple[AwaitedSink, .
 def _send(client: RestClient, made: Package) -> None:
     submission = made.submission
     headers = {RUN_HEADER: run} if (run := os.environ.get(RUN_VARIABLE)) else None
-    client.get("/config")  # finds the JobManager, or says where none is, before anything large is sent
+    client.get("/config")  # fails before anything large is sent if there is no JobManager
     with ExitStack() as files:
         parts: list[FormPart] = [
             ("submission", "submission.json", submission.description()),
@@ -124,7 +139,7 @@ def _send(client: RestClient, made: Package) -> None:
         try:
             client.post_form("/jobs", parts, headers)
         except UnreachableError:
-            # The answer was lost, perhaps with the leader: if the next one has the job, it was taken.
+            # The answer was lost, perhaps with the leader. If the next leader has the job, it was accepted.
             try:
                 client.get(f"/jobs/{submission.job_id}/status")
             except JobNotFoundError as error:

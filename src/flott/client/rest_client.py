@@ -29,9 +29,9 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.jobmanager.announcement import announcement_in
+from flott.runtime.jobmanager.access_token import access_token_of
 from flott.runtime.jobmanager.folders import folder_of
-from flott.runtime.jobmanager.token import token_of
+from flott.runtime.jobmanager.running_file import read_running
 
 if TYPE_CHECKING:
     from flott.runtime.jobmanager.leadership.election import Election
@@ -245,7 +245,7 @@ class RestClient:
                 " flott.rest.ssl.ca, and flott.rest.ssl.certificate for mutual TLS."
             )
         why = str(error).rstrip(".")
-        announced = announcement_in(folder_of(self._configuration))
+        announced = read_running(folder_of(self._configuration))
         if announced is not None and announced.url.rstrip("/") == self.url:
             return (
                 f"The JobManager of this cluster (process {announced.pid}) does not answer at {self.url}: {why}. If"
@@ -269,7 +269,7 @@ class RestClient:
             return self._leader()
         named = configuration.contains(options.REST_ADDRESS) or configuration.contains(options.REST_PORT)
         if not named or configuration.get(options.REST_PORT) == 0:  # any port: only the JobManager knows which
-            announced = announcement_in(folder_of(configuration))
+            announced = read_running(folder_of(configuration))
             if announced is not None:
                 return announced.url.rstrip("/")
         scheme = "https" if configuration.get(options.REST_TLS) else "http"
@@ -300,7 +300,7 @@ def _is_highly_available(configuration: Configuration) -> bool:
 
 
 def _headers(configuration: Configuration) -> dict[str, str]:
-    token = token_of(configuration)
+    token = access_token_of(configuration)
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 

@@ -18,7 +18,7 @@ from flott.common import _cluster_options as options
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.rest.refusal import Refusal
-from flott.runtime.jobmanager.token import token_of
+from flott.runtime.jobmanager.access_token import access_token_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Access:
     @staticmethod
     def of(configuration: Configuration) -> Access:
         """Return the configured rules."""
-        token = token_of(configuration)
+        token = access_token_of(configuration)
         proven = token is not None or _shows_certificates(configuration)
         bound = configuration.get(options.REST_BIND_ADDRESS)
         if proven or not is_loopback(bound):
@@ -70,7 +70,7 @@ class Access:
 def check_exposure(configuration: Configuration) -> None:
     """Refuse to listen on an address where other machines could send orders without authentication."""
     bound = configuration.get(options.REST_BIND_ADDRESS)
-    token = token_of(configuration)  # a token that cannot be read is an error, regardless of the address
+    token = access_token_of(configuration)  # a token that cannot be read is an error, regardless of the address
     if is_loopback(bound) or token is not None or _shows_certificates(configuration):
         return
     if not configuration.get(options.REST_ALLOW_UNAUTHENTICATED):

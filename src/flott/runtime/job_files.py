@@ -16,8 +16,7 @@ from pathlib import Path
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.runtime.dependencies.archives import unpack_once
-from flott.runtime.dependencies.brought import brought_files, check_target
-from flott.runtime.dependencies.job_file import JobFile
+from flott.runtime.dependencies.job_dependencies import JobFile, check_target, job_dependencies
 from flott.runtime.dependencies.requirements import install
 
 
@@ -60,11 +59,11 @@ def place_files(folder: Path, files: Sequence[JobFile]) -> JobEnvironment:
 
 def own_environment(configuration: Configuration, *, with_program: bool) -> JobEnvironment:
     """For a job that runs where its program does. ``with_program``: workers cannot see the program's own files."""
-    brought = brought_files(configuration, with_program=with_program)
-    if not brought:
+    dependencies = job_dependencies(configuration, with_program=with_program)
+    if not dependencies:
         return JobEnvironment()
-    folder = brought[0].path.parent
-    return place_files(folder, [item.file for item in brought])
+    folder = dependencies[0].path.parent
+    return place_files(folder, [item.file for item in dependencies])
 
 
 def put_first(folders: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from flott.cli.commands import cluster
 from flott.client.rest_client import RestClient
 from flott.common.configuration import Configuration
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager.announcement import Announcement, announce, announcement_in
+from flott.runtime.jobmanager.running_file import RunningJobManager, read_running, write_running
 from tests.unit.cli.conftest import Ran
 from tests.unit.cli.fake_jobmanager import FakeJobManager
 
@@ -33,40 +33,40 @@ def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     folder = home / "clusters" / "default"
     yield folder
-    announced = announcement_in(folder)
-    if announced is not None and process.is_same(announced.pid, announced.started):
-        os.kill(announced.pid, signal.SIGKILL)
+    running = read_running(folder)
+    if running is not None and process.is_same(running.pid, running.started):
+        os.kill(running.pid, signal.SIGKILL)
 
 
 def test_a_cluster_is_started_once_seen_and_stopped(cli: Cli, folder: Path) -> None:
     started = cli("cluster", "start", "--master", "local[2]", "--port", "0", "--json", "-D", "pipeline.name=x")
     assert started.code == 0, started.err
-    announced = announcement_in(folder)
-    assert announced is not None
+    running = read_running(folder)
+    assert running is not None
     assert started.document == {
-        "cluster": "default", "url": announced.url, "pid": announced.pid, "folder": str(folder),
+        "cluster": "default", "url": running.url, "pid": running.pid, "folder": str(folder),
         "already-running": False,
     }  # fmt: skip
     settings = json.loads((folder / "logs" / "jobmanager.out").read_text().partition(" ")[2].splitlines()[0])
     assert settings == {"spark.master": "local[2]", "rest.port": "0", "pipeline.name": "x"}
-    assert os.getsid(announced.pid) == announced.pid, "a daemon outlives the terminal"
+    assert os.getsid(running.pid) == running.pid, "a daemon outlives the terminal"
 
     again = cli("cluster", "start")
     assert (again.code, again.out) == (
-        0, f"The cluster 'default' runs already: {announced.url} (process {announced.pid})\n",
+        0, f"The cluster 'default' runs already: {running.url} (process {running.pid})\n",
     )  # fmt: skip
     assert cli("cluster", "list", "--json").document == [
-        {"cluster": "default", "state": "running", "url": announced.url, "pid": announced.pid, "folder": str(folder)}
+        {"cluster": "default", "state": "running", "url": running.url, "pid": running.pid, "folder": str(folder)}
     ]
     status = cli("cluster", "status", "--json").document
     assert (status["pid"], status["jobs"], status["slots"]) == (
-        announced.pid, {"running": 1, "finished": 2, "cancelled": 0, "failed": 3}, {"total": 4, "free": 1},
+        running.pid, {"running": 1, "finished": 2, "cancelled": 0, "failed": 3}, {"total": 4, "free": 1},
     )  # fmt: skip
     assert status["memory"]["jobmanager"] > 1_000_000
     assert "3 of 4 in use" in cli("cluster", "status").out
 
     assert cli("cluster", "stop", "--json").document == {"cluster": "default", "stopped": True, "by": "request"}
-    assert process.started_ms(announced.pid) is None
+    assert process.started_ms(running.pid) is None
     assert cli("cluster", "list", "--json").document[0]["state"] == "stopped"
     assert cli("cluster", "stop", "--json").document == {"cluster": "default", "stopped": False}
 
@@ -117,10 +117,10 @@ def test_a_server_may_stand_by_for_another_one(
 ) -> None:
     monkeypatch.setattr(RestClient, "_find", lambda self: jobmanager.url)  # the leader
     started = cli("cluster", "start", "--json")
-    announced = announcement_in(folder)
-    assert announced is not None
+    running = read_running(folder)
+    assert running is not None
     assert started.document == {
-        "cluster": "default", "url": announced.url, "pid": announced.pid, "leader": jobmanager.url,
+        "cluster": "default", "url": running.url, "pid": running.pid, "leader": jobmanager.url,
     }  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def test_a_process_id_that_was_given_again_is_another_process(cli: Cli, home: Pa
     folder.mkdir(parents=True)
     began = process.started_ms(os.getpid())
     assert began is not None
-    announce(folder, Announcement(os.getpid(), "http://localhost:1", began - 60_000))
+    write_running(folder, RunningJobManager(os.getpid(), "http://localhost:1", began - 60_000))
     assert not process.is_same(os.getpid(), began - 60_000)
     assert process.is_same(os.getpid(), SystemClock().now_ms())
     assert cli("cluster", "stop").code == 0  # and this process is still here

@@ -12,7 +12,7 @@ from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.rest.app import all_endpoints
 from flott.rest.security import check_exposure, is_loopback
-from flott.runtime.jobmanager.token import token_of
+from flott.runtime.jobmanager.access_token import access_token_of
 from tests.unit.rest.fake_cluster import RUNNING, FakeCluster
 
 Serve = Callable[..., TestClient]
@@ -58,7 +58,7 @@ def test_a_token_that_cannot_be_read_or_sent_or_is_empty_is_an_error(tmp_path: P
         {"flott.rest.token": "two\nlines"},
     ):
         with pytest.raises(ConfigurationError, match=r"flott\.rest\.token"):
-            token_of(Configuration.of(settings))
+            access_token_of(Configuration.of(settings))
 
 
 @pytest.mark.parametrize(

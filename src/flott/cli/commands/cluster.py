@@ -24,8 +24,8 @@ from flott.common._sizes import size_text
 from flott.common.configuration import Configuration
 from flott.errors import ClusterError, FlottError, UnreachableError
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.jobmanager.announcement import Announcement, announcement_in
 from flott.runtime.jobmanager.folders import ClusterFolders, home
+from flott.runtime.jobmanager.running_file import RunningJobManager, read_running
 
 #: The Python command; -P: a JobManager imports nothing from the folder in which it is started.
 SERVER = ("-P", "-m", "flott.server")
@@ -119,22 +119,22 @@ def _start_daemon(invocation: Invocation, logs: Path) -> subprocess.Popen[bytes]
 
 def _await_start(
     invocation: Invocation, started: subprocess.Popen[bytes], folders: ClusterFolders, timeout: int
-) -> Announcement:
+) -> RunningJobManager:
     """Return the address of the JobManager, or of the leader, once it answers."""
 
-    def announced() -> Announcement | None:
-        found = announcement_in(folders.own)
+    def running() -> RunningJobManager | None:
+        found = read_running(folders.own)
         return found if found is not None and found.pid == started.pid else None
 
     def ready() -> bool:
         if (code := started.poll()) is not None:
             reason = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
             raise ClusterError(f"The JobManager {reason}.{_said(folders)}")
-        return announced() is not None and invocation.is_answered()
+        return running() is not None and invocation.is_answered()
 
     with invocation.terminal.busy("Starting the JobManager"):
         done = _await(ready, timeout, SystemClock())
-    found = announced()
+    found = running()
     if not done or found is None:
         raise UnreachableError(
             f"The JobManager (process {started.pid}) runs, but did not answer within {timeout} s.{_said(folders)}"
@@ -144,31 +144,31 @@ def _await_start(
 
 def _stop(invocation: Invocation, found: LocalCluster, timeout: int) -> str:
     """Stop the JobManager by a request, or by signals. Return what ended it."""
-    announced = found.running
+    running = found.running
     clock = SystemClock()
 
     def gone() -> bool:
-        return found.running is None if announced is not None else not invocation.is_answered()
+        return found.running is None if running is not None else not invocation.is_answered()
 
     with invocation.terminal.busy("Stopping the JobManager"):
         try:
             # A request reaches the leader, which with high availability may not be the JobManager to stop.
-            if announced is None or announced.url == invocation.client.url:
+            if running is None or running.url == invocation.client.url:
                 invocation.client.delete("/cluster")
                 if _await(gone, timeout, clock):
                     return "request"
         except FlottError:
-            if announced is None:
+            if running is None:
                 raise
-        if announced is None:
+        if running is None:
             raise ClusterError(f"The JobManager at {invocation.client.url} still answers after {timeout} s.")
-        by = process.end(announced.pid, announced.started, lambda seconds: _await(gone, seconds, clock))
+        by = process.end(running.pid, running.started, lambda seconds: _await(gone, seconds, clock))
     if by == "nothing":
-        raise ClusterError(f"The JobManager (process {announced.pid}) cannot be ended: it may be another user's.")
+        raise ClusterError(f"The JobManager (process {running.pid}) cannot be ended: it may be another user's.")
     return by or "request"
 
 
-def _say_started(invocation: Invocation, announcement: Announcement, folder: Path, already: bool) -> int:
+def _say_started(invocation: Invocation, announcement: RunningJobManager, folder: Path, already: bool) -> int:
     cluster_id = _cluster_id(invocation.configuration)
     document = {
         "cluster": cluster_id, "url": announcement.url, "pid": announcement.pid, "folder": str(folder),

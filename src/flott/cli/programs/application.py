@@ -24,8 +24,8 @@ from flott.client.rest_client import RestClient
 from flott.common.configuration import Configuration
 from flott.errors import ClusterError, FlottError
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager.announcement import announcement_in
 from flott.runtime.jobmanager.folders import ClusterFolders, home
+from flott.runtime.jobmanager.running_file import read_running
 
 #: The Python command; -P: only the program itself has its folder on the path.
 COMMAND_LINE = ("-P", "-m", "flott.cli")
@@ -116,9 +116,9 @@ def _await_first_job(
     """
     clock, never = SystemClock(), threading.Event()
     while (code := process.poll()) is None:
-        announced = announcement_in(folder)
-        if announced is not None and (job := _first_job(announced.url, configuration)) is not None:
-            return job, announced.url
+        running = read_running(folder)
+        if running is not None and (job := _first_job(running.url, configuration)) is not None:
+            return job, running.url
         clock.wait(never, 200)
     if code == 0:
         return None, ""

@@ -16,8 +16,8 @@ from flott.client.exit_codes import ExitCode
 
 def run_on_session(invocation: Invocation, command: Sequence[str], detached: bool) -> int:
     """Run the program in this process and submit its jobs."""
-    from flott.client.handover import watched
     from flott.client.program import main as run_program
+    from flott.client.remote_executor import watched
 
     client = invocation.client
     client.get("/overview")  # fails before the program spends time on reading its input

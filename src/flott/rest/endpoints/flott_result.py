@@ -17,7 +17,9 @@ from typing_extensions import TypedDict
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.waiting import carried_out
+from flott.runtime.jobmanager.folders import results_folder
 from flott.runtime.jobmanager.processes.result_spool import fetch
+from flott.runtime.logs.log_files import job_folder
 from flott.runtime.orders import ExplainWatermark
 
 _TAG = "flott"
@@ -71,7 +73,7 @@ async def results(call: RestCall) -> Response:
     name = call.path["sinkname"]
     if not re.fullmatch(r"[0-9]{1,6}", name):
         raise Refusal(400, f"Bad request: a sink that delivers to a program has a number, found {name[:40]!r}.")
-    folder = call.gateway.log_folder / "jobs" / call.job_id / "results" / name
+    folder = results_folder(job_folder(call.gateway.log_folder, call.job_id)) / name
     data = await asyncio.to_thread(fetch, folder, call.query["after"])
     return Response(data, media_type="application/octet-stream")
 

@@ -22,7 +22,7 @@ from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
 from flott.runtime.epoch.wire import Origin, Row, decode_batch
-from flott.runtime.logs.hearing import Speaker
+from flott.runtime.logs.output_buffer import OutputOrigin
 from flott.runtime.managed_state.backends.backend import BackendSettings, StateOwner, make_keyed_state
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 from flott.runtime.managed_state.files.file_sequence import FileSequence
@@ -77,7 +77,7 @@ class Subtask:
     ):
         self.vertex = vertex
         self.index = SubtaskIndex(index)
-        self.speaker = Speaker(
+        self.speaker = OutputOrigin(
             vertex.name, index, vertex.parallelism, vertex.head.node.name if len(vertex.operators) == 1 else None
         )
         self.scope = scope  #: shared with the other subtasks of the task, which push records into each other

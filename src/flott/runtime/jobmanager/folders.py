@@ -1,4 +1,16 @@
-"""Where a JobManager keeps its things. Data."""
+"""The files and folders of a JobManager: the only module that composes their paths. Data.
+
+    <shared>/jobs/<job id>/      submission.json  graph.pickle  files/  end.json  untidy
+             checkpoints/        of jobs that name no directory
+             fence/              of the leader
+    <own>/cluster.json           the running JobManager
+          jobmanager.lock
+          programs/              uploaded programs
+          logs/                  of the JobManager
+          logs/jobs/<job id>/    job.log  job.out  results/<sink>/
+
+Without high availability both roots are the same folder.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +23,31 @@ from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
+from flott.runtime.logs.log_files import job_folder
 from flott.runtime.storage import local_path
+
+#: Of the running JobManager, in its own folder.
+RUNNING_FILE = "cluster.json"
+LOCK_FILE = "jobmanager.lock"
+#: Of one job, in its folder.
+SUBMISSION_FILE = "submission.json"
+GRAPH_FILE = "graph.pickle"
+JOB_FILES = "files"  #: the folder of the files that came with the job
+END_FILE = "end.json"
+FORMER_END_FILE = "end.pickle"  #: written by an earlier version, and still read
+UNTIDY_FILE = "untidy"  #: there until nothing of an ended job is left to be deleted
+#: Of one job, in the folder of its logs.
+OUTPUT_FILE = "job.out"
+RESULTS = "results"
 
 
 def home() -> Path:
-    """The folder of a user's clusters: ``$FLOTT_HOME``, or ``~/.flott``."""
+    """Return the folder of a user's clusters: ``$FLOTT_HOME``, or ``~/.flott``."""
     return Path(os.environ.get("FLOTT_HOME") or "~/.flott").expanduser()
 
 
 def folder_of(configuration: Configuration) -> Path:
-    """The folder of the cluster a configuration names."""
+    """Return the folder of the cluster that a configuration names."""
     folder = options.read(configuration, cluster_options.CLUSTER_DIR)
     if folder:
         return Path(local_path(folder)).expanduser().absolute()
@@ -29,14 +56,14 @@ def folder_of(configuration: Configuration) -> Path:
 
 @dataclass(frozen=True)
 class ClusterFolders:
-    """Two roots: what one JobManager leaves to the next one is shared, what it says about itself is its own."""
+    """The two roots: ``shared`` holds what one JobManager leaves to the next, ``own`` what concerns only itself."""
 
     shared: Path
     own: Path
 
     @staticmethod
     def of(configuration: Configuration) -> ClusterFolders:
-        """As configured. With high availability the shared part is on storage that all JobManagers reach."""
+        """Return the configured folders. With high availability ``shared`` is on storage that all JobManagers reach."""
         own = folder_of(configuration)
         storage = options.read(configuration, cluster_options.HA_STORAGE_DIR)
         if options.read(configuration, cluster_options.HA_TYPE) == "none" or storage is None:
@@ -45,7 +72,7 @@ class ClusterFolders:
         return ClusterFolders(Path(local_path(storage)).absolute() / name, own)
 
     def prepare(self) -> None:
-        """Make them, for this user alone: what jobs bring along and say is nobody else's business."""
+        """Create the folders so that only this user can read them, because jobs may bring along and write secrets."""
         for folder in (self.own, self.shared, self.logs):
             try:
                 folder.parent.mkdir(parents=True, exist_ok=True)
@@ -60,24 +87,29 @@ class ClusterFolders:
 
     @property
     def jobs(self) -> Path:
-        """Jobs, those that have ended among them."""
+        """Return the folder of all jobs, also of those that have ended."""
         return self.shared / "jobs"
 
     @property
     def checkpoints(self) -> Path:
-        """Of jobs that name no directory."""
+        """Return the folder for the checkpoints of jobs that name no directory."""
         return self.shared / "checkpoints"
 
     @property
     def programs(self) -> Path:
-        """What was uploaded."""
+        """Return the folder of uploaded programs."""
         return self.own / "programs"
 
     @property
     def logs(self) -> Path:
-        """Of the JobManager; in a folder each, those of its jobs."""
+        """Return the folder of the JobManager's logs; those of a job are in ``logs_of_job``."""
         return self.own / "logs"
 
     def logs_of_job(self, job_id: str) -> Path:
         """Return the folder of the logs and results of one job."""
-        return self.logs / "jobs" / job_id
+        return job_folder(self.logs, job_id)
+
+
+def results_folder(logs_of_job: Path) -> Path:
+    """Return the folder of the results that wait to be fetched by the program of a job."""
+    return logs_of_job / RESULTS

@@ -22,6 +22,14 @@ from pathlib import Path
 
 from flott.errors import ClusterError, FlottError, StorageFullError, SubmissionError
 from flott.runtime.jobmanager.ended_job_file import decode_end, decode_former_end, encode_end
+from flott.runtime.jobmanager.folders import (
+    END_FILE,
+    FORMER_END_FILE,
+    GRAPH_FILE,
+    JOB_FILES,
+    SUBMISSION_FILE,
+    UNTIDY_FILE,
+)
 from flott.runtime.jobmanager.submission import JobSubmission, is_job_id
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.jobmanager.whole_folders import WholeFolders
@@ -30,12 +38,6 @@ from flott.runtime.storage.posix_fence import PosixFence
 
 log = logging.getLogger("flott.cluster")
 
-_SUBMISSION = "submission.json"
-_GRAPH = "graph.pickle"
-_FILES = "files"
-_END = "end.json"
-_FORMER_END = "end.pickle"  #: of an earlier version, which is still read
-_UNTIDY = "untidy"
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,14 @@ class JobStore:
             raise self._refusal(error) from error
 
     def _write(self, draft: Path, submission: JobSubmission, files: Mapping[str, Path]) -> None:
-        (draft / _FILES).mkdir()
+        (draft / JOB_FILES).mkdir()
         for file in submission.files:
-            shutil.move(files[file.name], draft / _FILES / file.name)
-            _sync(draft / _FILES / file.name)
-        _write(draft / _GRAPH, submission.graph)
-        _write(draft / _SUBMISSION, submission.description())
-        (draft / _UNTIDY).touch()
-        sync_folder(draft / _FILES)
+            shutil.move(files[file.name], draft / JOB_FILES / file.name)
+            _sync(draft / JOB_FILES / file.name)
+        _write(draft / GRAPH_FILE, submission.graph)
+        _write(draft / SUBMISSION_FILE, submission.description())
+        (draft / UNTIDY_FILE).touch()
+        sync_folder(draft / JOB_FILES)
         sync_folder(draft)
 
     def _refusal(self, error: OSError) -> ClusterError:
@@ -114,7 +116,7 @@ class JobStore:
 
     def files_of(self, job_id: str) -> Path:
         """The folder of the files that came with a job."""
-        return self.folder / job_id / _FILES
+        return self.folder / job_id / JOB_FILES
 
 
 class JobArchive:
@@ -137,7 +139,7 @@ class JobArchive:
         folder = self.folder / view.job_id
         ended = _read(folder)
         if ended is None:
-            self._storage.publish(self._name(view.job_id, _END), encode_end(view, result))
+            self._storage.publish(self._name(view.job_id, END_FILE), encode_end(view, result))
             ended = EndedJob(view, result, folder)
         self._ended[view.job_id] = ended
         return ended
@@ -145,13 +147,13 @@ class JobArchive:
     def tidied(self, job_id: str) -> None:
         """Nothing is left to be deleted of a job."""
         try:
-            self._storage.delete(self._name(job_id, _UNTIDY))
+            self._storage.delete(self._name(job_id, UNTIDY_FILE))
         except FlottError as error:  # then it is looked at again by the next JobManager
             log.warning("Job %s is cleaned up, which could not be written down: %s", job_id, error)
 
     def untidy(self) -> list[EndedJob]:
         """Those of which something may be left."""
-        return [job for job in self.jobs() if (job.folder / _UNTIDY).exists()]
+        return [job for job in self.jobs() if (job.folder / UNTIDY_FILE).exists()]
 
     def has(self, job_id: str) -> bool:
         """Whether such a job has ended, even if nothing more is known of it."""
@@ -186,20 +188,20 @@ class JobArchive:
 
 def has_ended(folder: Path) -> bool:
     """Whether the job kept in a folder has ended."""
-    return (folder / _END).exists() or (folder / _FORMER_END).exists()
+    return (folder / END_FILE).exists() or (folder / FORMER_END_FILE).exists()
 
 
 def read_submission(folder: Path) -> JobSubmission:
     """The job kept in a folder, whether it has ended or not."""
-    return JobSubmission.of((folder / _SUBMISSION).read_bytes(), (folder / _GRAPH).read_bytes())
+    return JobSubmission.of((folder / SUBMISSION_FILE).read_bytes(), (folder / GRAPH_FILE).read_bytes())
 
 
 def _read(folder: Path) -> EndedJob | None:
     """A job that has ended; None if it has not, or cannot be read."""
     try:
-        if (folder / _END).exists():
-            return EndedJob(*decode_end((folder / _END).read_bytes()), folder)
-        return EndedJob(*decode_former_end((folder / _FORMER_END).read_bytes()), folder)
+        if (folder / END_FILE).exists():
+            return EndedJob(*decode_end((folder / END_FILE).read_bytes()), folder)
+        return EndedJob(*decode_former_end((folder / FORMER_END_FILE).read_bytes()), folder)
     except FileNotFoundError:
         return None
     except Exception as error:  # reading a pickle may raise anything

@@ -13,7 +13,7 @@ from typing import Any
 
 from flott.common._ids import JobId
 from flott.errors import SubmissionError
-from flott.runtime.dependencies.job_file import JobFile as JobFile  # for those who read a submission
+from flott.runtime.dependencies.job_dependencies import JobFile as JobFile  # for those who read a submission
 
 #: How the keys of options begin that belong to the JobManager or say how to reach it, secrets among them. The client
 #: does not send them with a job, and the JobManager does not hand its own to the processes of jobs.

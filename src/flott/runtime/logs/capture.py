@@ -1,7 +1,7 @@
 """Listens to what tasks print and log, and to nobody else. Task side.
 
 While a task is at work, ``sys.stdout`` and ``sys.stderr`` are streams that pass everything on to the real ones, and
-tell the task's hearing about it; every log record that is made is heard as well, whatever its logger and handlers.
+tell the task's buffer about it; every log record that is made is heard as well, whatever its logger and handlers.
 Nothing is done per record: what is not said, costs nothing.
 
 Who speaks is known by the thread, or else by the operator on the call stack (calls of asynchronous functions run in an
@@ -19,8 +19,8 @@ from types import FrameType, TracebackType
 from typing import Any, TextIO
 
 from flott.runtime.logs.call_stack import operator_above
-from flott.runtime.logs.hearing import Speaker, TaskHearing
 from flott.runtime.logs.line import LogLimits, LogLine
+from flott.runtime.logs.output_buffer import OutputOrigin, TaskOutputBuffer
 from flott.runtime.operators.operator import EpochScope
 
 #: The attribute of a log record that a task's capture has: a log that is told by the driver need not take it again.
@@ -30,7 +30,7 @@ HEARD = "is_heard_by_flott"
 class _Here(threading.local):
     """What is known of a thread."""
 
-    hearing: TaskHearing | None = None  #: of the task it runs
+    buffer: TaskOutputBuffer | None = None  #: of the task it runs
     is_heard = False  #: what it writes at this moment was heard already
     is_a_tasks = False  #: what it writes at this moment, a task has said
 
@@ -42,7 +42,7 @@ class _Switchboard:
         self.lock = threading.Lock()
         self.tasks: dict[int, TaskCapture] = {}  #: at work
         self.is_worker = False
-        self.background: TaskHearing | None = None  #: of a worker: what its threads say between two tasks
+        self.background: TaskOutputBuffer | None = None  #: of a worker: what its threads say between two tasks
 
 
 _here = _Here()
@@ -54,7 +54,7 @@ def claim_process(limits: LogLimits) -> None:
     if _switchboard.is_worker:
         return
     _switchboard.is_worker = True
-    _switchboard.background = TaskHearing(limits)
+    _switchboard.background = TaskOutputBuffer(limits)
     root = logging.getLogger()
     if root.level == logging.WARNING and not root.handlers:  # as Python sets it: nobody has chosen
         root.setLevel(limits.level)
@@ -70,61 +70,61 @@ class TaskCapture:
     """Listens for as long as it is entered, to one task in one epoch."""
 
     def __init__(self, limits: LogLimits):
-        self._hearing = TaskHearing(limits)
+        self._buffer = TaskOutputBuffer(limits)
         self._scope: EpochScope | None = None
         self._background: tuple[LogLine, ...] = ()
 
-    def turn_to(self, speaker: Speaker, scope: EpochScope) -> None:
+    def turn_to(self, origin: OutputOrigin, scope: EpochScope) -> None:
         """This subtask is at work, in the scope that its operators share."""
-        self._hearing.speaker = speaker
+        self._buffer.origin = origin
         self._scope = scope
 
     def has_scope(self, scope: EpochScope) -> bool:
         return self._scope is scope
 
     @property
-    def hearing(self) -> TaskHearing:
-        return self._hearing
+    def buffer(self) -> TaskOutputBuffer:
+        return self._buffer
 
     def __enter__(self) -> TaskCapture:
         with _switchboard.lock:
             _switchboard.tasks[id(self)] = self
             _plug_in()
-        _here.hearing = self._hearing
+        _here.buffer = self._buffer
         if _switchboard.background is not None:
             self._background = _switchboard.background.finish()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if _here.hearing is self._hearing:
-            _here.hearing = None
+        if _here.buffer is self._buffer:
+            _here.buffer = None
         with _switchboard.lock:
             _switchboard.tasks.pop(id(self), None)
             if _switchboard.background is not None:
-                _switchboard.background.speaker = self._hearing.speaker
+                _switchboard.background.origin = self._buffer.origin
             if not _switchboard.tasks and not _switchboard.is_worker:
                 _unplug()
 
     def lines(self) -> tuple[LogLine, ...]:
         """What was said."""
-        return self._background + self._hearing.finish()
+        return self._background + self._buffer.finish()
 
 
 # --- who is it? ------------------------------------------------------------------------------------------------------
 
 
-def _listening(frame: FrameType | None) -> TaskHearing | None:
+def _listening(frame: FrameType | None) -> TaskOutputBuffer | None:
     """Whose it is, what this thread says."""
-    if (hearing := _here.hearing) is not None:
-        return hearing
+    if (buffer := _here.buffer) is not None:
+        return buffer
     if not _switchboard.tasks:
         return _switchboard.background
     context = operator_above(frame)
     tasks = list(_switchboard.tasks.values())
     for task in tasks:
         if context is not None and task.has_scope(context.scope):
-            return task.hearing
-    return tasks[0].hearing if _switchboard.is_worker else None
+            return task.buffer
+    return tasks[0].buffer if _switchboard.is_worker else None
 
 
 # --- streams and records ---------------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ class _HeardStream:
         frame = sys._getframe(1)
         _here.is_heard = True
         try:
-            if (hearing := _listening(frame)) is not None:
-                hearing.printed(self._name, text, frame)
+            if (buffer := _listening(frame)) is not None:
+                buffer.printed(self._name, text, frame)
                 _here.is_a_tasks = True
             return self._behind.write(text)
         finally:
@@ -178,8 +178,8 @@ class _HeardRecords:
         _here.is_heard = True
         try:
             record = self.behind(*arguments, **named)
-            if (hearing := _listening(frame)) is not None:
-                hearing.logged(record, frame)
+            if (buffer := _listening(frame)) is not None:
+                buffer.logged(record, frame)
                 setattr(record, HEARD, True)
             return record
         finally:

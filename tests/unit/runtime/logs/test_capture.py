@@ -22,8 +22,8 @@ from flott.datastream.functions import AsyncFunction, MapFunction, RuntimeContex
 from flott.errors import JobFailedError
 from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.listener import JobListener
-from flott.runtime.logs.hearing import MAX_MESSAGE
 from flott.runtime.logs.line import LogLine, TaskLog
+from flott.runtime.logs.output_buffer import MAX_MESSAGE
 from flott.testing.harness import collect, in_process
 
 
@@ -334,7 +334,7 @@ def test_lines_beyond_the_limit_are_counted_and_cost_no_memory(journal: Journal)
     assert len(journal.lines) == 1001
     assert journal.messages[:2] == ["line 0", "line 1"]
     assert journal.messages[999] == "line 999"
-    assert journal.messages[1000].startswith("29,002 more lines were said in this epoch and left out:")
+    assert journal.messages[1000].startswith("29,002 more lines were written in this epoch and left out:")
     assert peak < 4_000_000
 
 
@@ -351,14 +351,14 @@ def test_records_beyond_the_limit_are_counted_once_although_a_handler_writes_the
 
     run(speak, flott__log__task__max_lines="4")
     assert [message.split(":")[0] for message in journal.messages[4:]] == [
-        "6 more lines were said in this epoch and left out"
+        "6 more lines were written in this epoch and left out"
     ]
 
 
 def test_characters_are_limited_too_and_the_limits_can_be_set(journal: Journal) -> None:
     run(lambda value: print("x" * 400), range(10), flott__log__task__max_size="1kb")
     assert [len(message) for message in journal.messages[:-1]] == [400, 400, 400]
-    assert journal.messages[-1].startswith("7 more lines were said")
+    assert journal.messages[-1].startswith("7 more lines were written")
     journal.logs.clear()
     run(print, range(10), flott__log__task__max_lines="2")
     assert len(journal.lines) == 3
@@ -459,7 +459,7 @@ def test_an_asynchronous_function_speaks_for_its_operator_from_the_loops_thread(
 WORKER = """
 import logging, sys, threading, warnings
 from flott.runtime.logs.capture import TaskCapture, claim_process
-from flott.runtime.logs.hearing import Speaker
+from flott.runtime.logs.output_buffer import OutputOrigin
 from flott.runtime.logs.line import LogLimits
 from flott.runtime.operators.operator import EpochScope
 
@@ -472,7 +472,7 @@ def in_thread(text):
     thread.join()
 
 with TaskCapture(limits) as capture:
-    capture.turn_to(Speaker("the task", 1, 2, "the operator"), EpochScope())
+    capture.turn_to(OutputOrigin("the task", 1, 2, "the operator"), EpochScope())
     in_thread("in a thread")
     logging.getLogger("any").info("for information")
     logging.getLogger("any").debug("in detail")
@@ -523,4 +523,4 @@ def _no_leftovers() -> Iterator[None]:
     from flott.runtime.logs import capture
 
     assert not capture._switchboard.tasks
-    assert capture._here.hearing is None
+    assert capture._here.buffer is None

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark import SparkFiles
 
-from flott.runtime.dependencies.job_file import JobFile
+from flott.runtime.dependencies.job_dependencies import JobFile
 from flott.runtime.job_files import JobEnvironment, place_files
 from flott.runtime.spark import files
 from flott.runtime.spark.files import ship

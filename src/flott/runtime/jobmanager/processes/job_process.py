@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 import flott
 from flott.common.configuration import Configuration
 from flott.errors import ClusterError, JobEndedError, JobRestartingError
+from flott.runtime.jobmanager.folders import OUTPUT_FILE
 from flott.runtime.jobmanager.processes.channel import (
     Acknowledged,
     Assignment,
@@ -74,7 +75,7 @@ class JobProcess:
         self._outbox: SimpleQueue[object] = SimpleQueue()
         self._outbox.put(assignment)
         rotation = rotation_of(Configuration.of(assignment.configuration))
-        self._output = OutputFile(assignment.log_folder / "job.out", rotation)
+        self._output = OutputFile(assignment.log_folder / OUTPUT_FILE, rotation)
         ours, theirs = socket.socketpair()
         with ours, theirs:
             self._process = _start(theirs.fileno(), self._output, assignment.echo)

@@ -32,6 +32,7 @@ from flott.runtime.entrypoint.job_directory import JobDirectory, JobIdentity
 from flott.runtime.entrypoint.running_job import BackgroundJob, RunningJob
 from flott.runtime.job_files import place_files
 from flott.runtime.jobmanager.ended_job_file import encode_ledger
+from flott.runtime.jobmanager.folders import results_folder
 from flott.runtime.jobmanager.processes.channel import (
     Acknowledged,
     Assignment,
@@ -123,7 +124,7 @@ class JobRunner:
     def _prepare(self, configuration: Configuration, journal: JobLog) -> RunningJob:
         assignment = self._assignment
         submission = assignment.submission
-        self._spool = open_spool(assignment.log_folder / "results", marks=assignment.files.parent)
+        self._spool = open_spool(results_folder(assignment.log_folder), marks=assignment.files.parent)
         environment = place_files(assignment.files, submission.files)
         graph = unpickle_graph(submission.graph)
         if assignment.spark is not None:

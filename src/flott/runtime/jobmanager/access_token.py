@@ -1,4 +1,4 @@
-"""The token that every request to a JobManager carries, if there is one. Clients and JobManagers."""
+"""The access token that every request to a JobManager carries, if one is configured. Clients and JobManagers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 
 
-def token_of(configuration: Configuration) -> str | None:
-    """The token, from the configuration or from its file; refuses one that no request can carry."""
+def access_token_of(configuration: Configuration) -> str | None:
+    """Return the token of the configuration or of its file; refuse one that no request can carry."""
     token = configuration.get(options.REST_TOKEN)
     file = configuration.get(options.REST_TOKEN_FILE)
     if token is None and file is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
-from flott.runtime.dependencies.brought import BroughtFile, brought_files
+from flott.runtime.dependencies.job_dependencies import LocalFile, job_dependencies
 from flott.testing import collect, in_process
 
 
@@ -60,9 +60,9 @@ def test_the_option_says_the_same(tmp_path: Path) -> None:
     assert collect(env.from_collection([0]).map(name)) == ["option"]
 
 
-def brought(**settings: str) -> tuple[BroughtFile, ...]:
+def brought(**settings: str) -> tuple[LocalFile, ...]:
     configuration = Configuration.of({f"python.{key}": value for key, value in settings.items()})
-    return brought_files(configuration, with_program=False)
+    return job_dependencies(configuration, with_program=False)
 
 
 def test_what_did_not_change_is_the_same_archive_and_what_changed_is_another(tmp_path: Path) -> None:

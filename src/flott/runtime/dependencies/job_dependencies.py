@@ -1,7 +1,7 @@
-"""What a program brings along, as its configuration says and as it has imported: files by what they are for. Client.
+"""The files that a job depends on: those that its configuration names, and the modules of its program. Client.
 
-Every file is named by its contents, in a temporary folder of this process: the same file is sent once however often it
-is added, and one that was changed between two jobs is another one.
+Every file is named by its contents, in a temporary folder of this process. The same file is sent once, however often it
+is added; a file that was changed between two jobs is another file.
 """
 
 from __future__ import annotations
@@ -28,36 +28,44 @@ from flott.runtime.dependencies.archives import (
     suffix_of,
     write_zip,
 )
-from flott.runtime.dependencies.job_file import JobFile
 
 _PYTHON_ARCHIVES = (".zip", ".egg", ".whl")
 
 
 @dataclass(frozen=True)
-class BroughtFile:
-    """A file, and where its bytes are on this machine."""
+class JobFile:
+    """A file that travels with a job, by what it is for."""
+
+    name: str  #: without folders; unique within the submission
+    role: str  #: "python" (on the path of driver and workers), "requirements", "cached-packages", or "archive"
+    target: str = ""  #: the folder an archive is unpacked into, as the job's functions see it
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file that travels with a job, and where its bytes are on this machine."""
 
     file: JobFile
     path: Path
 
 
-def brought_files(configuration: Configuration, *, with_program: bool) -> tuple[BroughtFile, ...]:
-    """In the order in which they are looked at by whoever imports: what was named comes before the program's own."""
+def job_dependencies(configuration: Configuration, *, with_program: bool) -> tuple[LocalFile, ...]:
+    """Return the files of a job in the order of imports: files that the options name come before the program's own."""
     found = [
         *_python_files(configuration.get(options.PYTHON_FILES) or ""),
         *(_program_files() if with_program else ()),
         *_requirements(configuration.get(options.PYTHON_REQUIREMENTS) or ""),
         *_archives(configuration.get(options.PYTHON_ARCHIVES) or ""),
     ]
-    return tuple({brought.file.name: brought for brought in found}.values())
+    return tuple({found_file.file.name: found_file for found_file in found}.values())
 
 
 def local_paths(text: str) -> list[Path]:
-    """Paths separated by commas, as in Flink's options."""
+    """Return the paths of an option, which are separated by commas as in Flink's options."""
     return [_local(part) for part in text.split(",") if part.strip()]
 
 
-def _python_files(paths: str) -> Iterator[BroughtFile]:
+def _python_files(paths: str) -> Iterator[LocalFile]:
     for path in local_paths(paths):
         if path.is_file() and path.suffix in _PYTHON_ARCHIVES:
             made = copy_named(path, path.stem, _folder(), ".zip")
@@ -70,21 +78,21 @@ def _python_files(paths: str) -> Iterator[BroughtFile]:
                 f"add_python_file() and the option python.files take a .py file, a folder, or an archive"
                 f" ({', '.join(_PYTHON_ARCHIVES)}): {_found_at(path)}."
             )
-        yield BroughtFile(JobFile(made.name, "python"), made)
+        yield LocalFile(JobFile(made.name, "python"), made)
 
 
-def _program_files() -> Iterator[BroughtFile]:
+def _program_files() -> Iterator[LocalFile]:
     main = sys.modules["__main__"]
     if (archive := program_modules.archive_of(main)) is not None:
         made = copy_named(archive, archive.stem, _folder(), ".zip")
-        yield BroughtFile(JobFile(made.name, "python"), made)
+        yield LocalFile(JobFile(made.name, "python"), made)
     elif members := program_modules.members(main):
         made = write_zip(members, "program", _folder())
-        yield BroughtFile(JobFile(made.name, "python"), made)
+        yield LocalFile(JobFile(made.name, "python"), made)
 
 
-def _requirements(text: str) -> Iterator[BroughtFile]:
-    """``requirements.txt`` or ``requirements.txt#folder-with-packages``."""
+def _requirements(text: str) -> Iterator[LocalFile]:
+    """Yield the files of ``requirements.txt`` or ``requirements.txt#folder-with-packages``."""
     if not text.strip():
         return
     file, _, folder = text.partition("#")
@@ -92,7 +100,7 @@ def _requirements(text: str) -> Iterator[BroughtFile]:
     if not path.is_file():
         raise ConfigurationError(f"python.requirements names a requirements file: {_found_at(path)}.")
     made = copy_named(path, "requirements", _folder(), ".txt")
-    yield BroughtFile(JobFile(made.name, "requirements"), made)
+    yield LocalFile(JobFile(made.name, "requirements"), made)
     if folder:
         packages = _local(folder)
         if not packages.is_dir():
@@ -101,11 +109,11 @@ def _requirements(text: str) -> Iterator[BroughtFile]:
             )
         files = [(file, file.name) for file in sorted(packages.iterdir()) if file.is_file()]
         made = write_zip(files, "packages", _folder())
-        yield BroughtFile(JobFile(made.name, "cached-packages"), made)
+        yield LocalFile(JobFile(made.name, "cached-packages"), made)
 
 
-def _archives(text: str) -> Iterator[BroughtFile]:
-    """``data.zip`` or ``data.zip#folder``, separated by commas."""
+def _archives(text: str) -> Iterator[LocalFile]:
+    """Yield the files of ``data.zip`` or ``data.zip#folder``, separated by commas."""
     targets: dict[str, Path] = {}
     for part in filter(str.strip, text.split(",")):
         file, _, target = part.partition("#")
@@ -122,14 +130,14 @@ def _archives(text: str) -> Iterator[BroughtFile]:
                 f"Two archives are to be unpacked into {target!r}: {targets[target]} and {path}. Name a folder for one"
                 " of them: archive.zip#folder."
             )
-        # The same archive may be unpacked into two folders: its name tells which.
+        # The same archive may be unpacked into two folders, so its name has a part for the folder.
         place = hashlib.sha256(target.encode()).hexdigest()[:6]
         made = copy_named(path, f"{path.name.removesuffix(suffix)}-{place}", _folder(), suffix)
-        yield BroughtFile(JobFile(made.name, "archive", target), made)
+        yield LocalFile(JobFile(made.name, "archive", target), made)
 
 
 def check_target(target: str) -> str:
-    """A folder below the working directory."""
+    """Return the folder that an archive is unpacked into; refuse one that is not below the working directory."""
     parts = Path(target).parts
     if not parts or Path(target).is_absolute() or ".." in parts or "\0" in target:
         raise ConfigurationError(
@@ -154,7 +162,7 @@ def _folder() -> Path:
 
 
 def without_paths(configuration: Configuration) -> Configuration:
-    """A configuration that does not name what travels as files: elsewhere its paths would say nothing."""
+    """Return the configuration without the options that name files, whose paths mean nothing elsewhere."""
     bare = Configuration(configuration)
     for option in (options.PYTHON_FILES, options.PYTHON_REQUIREMENTS, options.PYTHON_ARCHIVES):
         for key in option.spellings():
@@ -162,6 +170,6 @@ def without_paths(configuration: Configuration) -> Configuration:
     return bare
 
 
-def names_of(files: Iterable[BroughtFile]) -> tuple[JobFile, ...]:
-    """What they are, without where."""
-    return tuple(brought.file for brought in files)
+def names_of(files: Iterable[LocalFile]) -> tuple[JobFile, ...]:
+    """Return the files without their places on this machine."""
+    return tuple(item.file for item in files)

@@ -1,4 +1,4 @@
-"""What one task says in one epoch, up to a limit: printed text becomes lines, log records become lines. Task side."""
+"""The output of one task in one epoch, up to a limit: printed text and log records become log lines. Task side."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from flott.runtime.logs.line import LogLimits, LogLine
 #: A longer message is cut.
 MAX_MESSAGE = 16 * 1024
 
-#: Of lines that the engine itself adds.
+#: The logger of lines that the engine itself adds.
 OWN_LOGGER = "flott.logs"
 
 _LEVELS = {"stdout": "INFO", "stderr": "WARNING"}
 
 _EMITS_RECORD = logging.StreamHandler.emit.__code__
-#: By name: the module's own may have been replaced when this one is imported, and put back later.
+#: By name, because the function may be replaced when this module is imported and restored later.
 _SHOWS_WARNING = "_showwarnmsg_impl"
 
 _clock = SystemClock()
 _tracebacks = logging.Formatter()
 
 
-class Speaker(NamedTuple):
-    """Who is at work, as far as the task knows."""
+class OutputOrigin(NamedTuple):
+    """The subtask and operator that are at work, as far as the task knows."""
 
     task: str = ""
     subtask: int = 0
@@ -37,7 +37,7 @@ class Speaker(NamedTuple):
 
 
 class _Unfinished:
-    """A line that has begun; of one without end only the beginning is kept."""
+    """A line that has begun. Of a line that is too long only the beginning is kept."""
 
     __slots__ = ("cut", "text")
 
@@ -47,7 +47,7 @@ class _Unfinished:
 
     def add(self, piece: str) -> None:
         before, returned, piece = piece.rpartition("\r")
-        if returned:  # whatever was in the line is written over, as progress bars do
+        if returned:  # it overwrites the line, as progress bars do
             self.text, self.cut = "", 0
             if not piece:
                 piece = before.rpartition("\r")[2]
@@ -61,11 +61,11 @@ class _Unfinished:
         return text
 
 
-class TaskHearing:
-    """Collects what a task says. Any thread may speak."""
+class TaskOutputBuffer:
+    """Collects the output of a task, from any thread."""
 
     def __init__(self, limits: LogLimits):
-        self.speaker = Speaker()  #: who is at work if the call stack does not tell
+        self.origin = OutputOrigin()  #: what is at work if the call stack does not tell
         self._limits = limits
         self._lines: list[LogLine] = []
         self._characters = 0
@@ -75,12 +75,12 @@ class TaskHearing:
         self._lock = threading.Lock()
 
     def printed(self, stream: str, text: str, frame: FrameType | None) -> None:
-        """Something was written to a stream, by the code in a frame."""
+        """Take in what the code in a frame has written to a stream."""
         if not text:
             return
         code = frame.f_code if frame is not None else None
         if code is _EMITS_RECORD:
-            return  # a log record: it was heard when it was made
+            return  # a log record, which was taken in when it was made
         if code is not None and code.co_name == _SHOWS_WARNING:
             self._take("WARNING", "py.warnings", _cut(text.rstrip("\n")), stream, frame)
             return
@@ -89,7 +89,7 @@ class TaskHearing:
         if unfinished is None:
             unfinished = self._unfinished[place] = _Unfinished()
         if self._full:
-            # Lines are counted and nothing else: a job may print a million of them.
+            # Lines are only counted, because a job may print a million of them.
             with self._lock:
                 self._left_out += text.count("\n")
             unfinished.text = text[-1:].replace("\n", "")
@@ -103,9 +103,9 @@ class TaskHearing:
         unfinished.add(rest)
 
     def logged(self, record: logging.LogRecord, frame: FrameType | None) -> None:
-        """A log record was made."""
+        """Take in a log record."""
         if not record.name:
-            return  # made of one that was made elsewhere
+            return  # it is a copy of a record that was made elsewhere
         if self._full:
             with self._lock:
                 self._left_out += 1
@@ -114,10 +114,10 @@ class TaskHearing:
 
     def _take(self, level: str, logger: str, message: str, stream: str | None, frame: FrameType | None) -> None:
         context = operator_above(frame)
-        speaker = self.speaker
+        origin = self.origin
         if context is not None:
-            speaker = Speaker(context.task_name, context.subtask, context.parallelism, context.operator.node.name)
-        task, subtask, parallelism, operator = speaker
+            origin = OutputOrigin(context.task_name, context.subtask, context.parallelism, context.operator.node.name)
+        task, subtask, parallelism, operator = origin
         line = LogLine(
             _clock.now_ms(), level, logger, message, stream, task, operator, subtask, parallelism,
         )  # fmt: skip
@@ -130,7 +130,7 @@ class TaskHearing:
             self._full = len(self._lines) >= self._limits.lines or self._characters >= self._limits.characters
 
     def finish(self) -> tuple[LogLine, ...]:
-        """All lines, also those that have no end yet. What is said from now on is for the next call."""
+        """Return all lines, also those that have no end yet, and begin with an empty buffer."""
         for (_, stream), unfinished in list(self._unfinished.items()):
             if unfinished.text:
                 self._take(_LEVELS[stream], stream, unfinished.finish(), stream, None)
@@ -138,24 +138,24 @@ class TaskHearing:
             lines, left_out = self._lines, self._left_out
             self._lines, self._left_out, self._characters = [], 0, 0
             self._full = self._limits.lines <= 0
-        if left_out and self._limits.lines > 0:  # otherwise nobody wants to hear of them
-            lines.append(self._complaint(left_out))
+        if left_out and self._limits.lines > 0:  # with a limit of 0 no lines are wanted at all
+            lines.append(self._left_out_line(left_out))
         return tuple(lines)
 
-    def _complaint(self, left_out: int) -> LogLine:
+    def _left_out_line(self, left_out: int) -> LogLine:
         message = (
-            f"{left_out:,} more {'line was' if left_out == 1 else 'lines were'} said in this epoch and left out: a"
-            f" task may say {self._limits.lines:,} lines and {self._limits.characters:,} characters"
+            f"{left_out:,} more {'line was' if left_out == 1 else 'lines were'} written in this epoch and left out: a"
+            f" task may write {self._limits.lines:,} lines and {self._limits.characters:,} characters"
             " (flott.log.task.max-lines, flott.log.task.max-size)."
         )
-        task, subtask, parallelism, _ = self.speaker
+        task, subtask, parallelism, _ = self.origin
         return LogLine(_clock.now_ms(), "WARNING", OWN_LOGGER, message, None, task, None, subtask, parallelism)
 
 
 def _message_of(record: logging.LogRecord) -> str:
     try:
         message = record.getMessage()
-    except Exception:  # arguments that do not fit: logging itself complains about them
+    except Exception:  # the arguments do not fit the message; logging itself reports that
         message = f"{record.msg!r} with arguments that do not fit"
     if record.exc_info and record.exc_info[0] is not None:
         message += "\n" + _tracebacks.formatException(record.exc_info)
@@ -163,7 +163,7 @@ def _message_of(record: logging.LogRecord) -> str:
 
 
 def _cut(text: str, missing: int = 0) -> str:
-    """The text as it can be kept: not too long, and nothing in it that is no character."""
+    """Return the text as it can be kept: not too long, and without lone surrogates."""
     if len(text) > MAX_MESSAGE:
         missing += len(text) - MAX_MESSAGE
         text = text[:MAX_MESSAGE]
