@@ -35,7 +35,7 @@ from flott.runtime.jobmanager.job_manager import JobManager
 from flott.runtime.jobmanager.leadership.election import Election, make_election
 from flott.runtime.jobmanager.processes.job_log import configure_jobmanager_logging
 from flott.runtime.jobmanager.programs import PROPERTIES_VARIABLE, ProgramStore
-from flott.runtime.jobmanager.running_file import FolderLock, RunningJobManager, remove_running, write_running
+from flott.runtime.jobmanager.running_file import FolderLock, RunningCluster, remove_running, write_running
 from flott.runtime.orders import CancelJob
 
 log = logging.getLogger("flott.cluster")
@@ -73,7 +73,7 @@ class ClusterProcess:
         address = options.read(self.configuration, cluster_options.REST_ADDRESS)
         self.configuration = Configuration(self.configuration).set(cluster_options.REST_PORT, port)
         self.url = f"{self._rest.scheme}://{address}:{port}"
-        announcement = RunningJobManager(os.getpid(), self.url, self._clock.now_ms())
+        announcement = RunningCluster(os.getpid(), self.url, self._clock.now_ms())
         write_running(self.folders.own, announcement)
         log.info("REST answers at %s.", self.url)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from flott.cli import process
 from flott.common.configuration import Configuration
 from flott.runtime.jobmanager.folders import folder_of
-from flott.runtime.jobmanager.running_file import RunningJobManager, read_running
+from flott.runtime.jobmanager.running_file import RunningCluster, read_running
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class LocalCluster:
     """A cluster and what its folder contains."""
 
     folder: Path
-    announcement: RunningJobManager | None  #: None: it is not running, or it ended regularly
+    announcement: RunningCluster | None  #: None: it is not running, or it ended regularly
 
     @staticmethod
     def of(configuration: Configuration) -> LocalCluster:
@@ -29,7 +29,7 @@ class LocalCluster:
         return LocalCluster(folder, read_running(folder))
 
     @property
-    def running(self) -> RunningJobManager | None:
+    def running(self) -> RunningCluster | None:
         """Return the address of the JobManager if its process is running."""
         here = self.announcement
         return here if here is not None and process.is_same(here.pid, here.started) else None

@@ -11,7 +11,7 @@ import threading
 from flott.common import _settings
 from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager.folders import folder_of
-from flott.runtime.jobmanager.running_file import RunningJobManager, remove_running, write_running
+from flott.runtime.jobmanager.running_file import RunningCluster, remove_running, write_running
 from tests.unit.cli.fake_jobmanager import fake_jobmanager
 
 mode = os.environ.get("FAKE_SERVER", "")
@@ -28,6 +28,6 @@ with fake_jobmanager() as manager:
     if mode == "":
         manager.answers["DELETE /cluster"] = lambda query, body: ended.set() or {}
     folder = folder_of(configuration)
-    write_running(folder, RunningJobManager(os.getpid(), manager.url, SystemClock().now_ms()))
+    write_running(folder, RunningCluster(os.getpid(), manager.url, SystemClock().now_ms()))
     ended.wait(60)
     remove_running(folder, os.getpid())

@@ -18,7 +18,7 @@ from flott.cli.commands import cluster
 from flott.client.rest_client import RestClient
 from flott.common.configuration import Configuration
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager.running_file import RunningJobManager, read_running, write_running
+from flott.runtime.jobmanager.running_file import RunningCluster, read_running, write_running
 from tests.unit.cli.conftest import Ran
 from tests.unit.cli.fake_jobmanager import FakeJobManager
 
@@ -146,7 +146,7 @@ def test_a_process_id_that_was_given_again_is_another_process(cli: Cli, home: Pa
     folder.mkdir(parents=True)
     began = process.started_ms(os.getpid())
     assert began is not None
-    write_running(folder, RunningJobManager(os.getpid(), "http://localhost:1", began - 60_000))
+    write_running(folder, RunningCluster(os.getpid(), "http://localhost:1", began - 60_000))
     assert not process.is_same(os.getpid(), began - 60_000)
     assert process.is_same(os.getpid(), SystemClock().now_ms())
     assert cli("cluster", "stop").code == 0  # and this process is still here

@@ -14,7 +14,7 @@ import pytest
 
 from flott.cli.commands.run import Target
 from flott.runtime.clock import SystemClock
-from flott.runtime.jobmanager.running_file import RunningJobManager, write_running
+from flott.runtime.jobmanager.running_file import RunningCluster, write_running
 from tests.unit.cli.conftest import Ran
 from tests.unit.cli.fake_jobmanager import JOB, FakeJobManager
 from tests.unit.cli.terminal_process import TerminalProcess, environment
@@ -162,7 +162,7 @@ def test_a_session_that_is_configured_and_does_not_answer_is_an_error(tmp_path: 
 def announce_session(tmp_path: Path, url: str, pid: int) -> None:
     folder = tmp_path / "home" / "clusters" / "default"
     folder.mkdir(parents=True)
-    write_running(folder, RunningJobManager(pid, url, SystemClock().now_ms()))
+    write_running(folder, RunningCluster(pid, url, SystemClock().now_ms()))
 
 
 def test_a_session_that_runs_here_and_cannot_be_asked_is_an_error_and_not_passed_over(

@@ -26,7 +26,7 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.rest.http_server import RestServer
-from flott.runtime.jobmanager.running_file import RunningJobManager, remove_running, write_running
+from flott.runtime.jobmanager.running_file import RunningCluster, remove_running, write_running
 
 JOB = "0123456789abcdef0123456789abcdef"
 
@@ -257,7 +257,7 @@ def test_a_standby_is_asked_again_until_somebody_leads() -> None:
 def test_the_address_is_that_of_the_announced_jobmanager_unless_another_is_set(home: Path) -> None:
     folder = home / "clusters" / "default"
     folder.mkdir(parents=True)
-    write_running(folder, RunningJobManager(4711, "http://localhost:5000/", 0))
+    write_running(folder, RunningCluster(4711, "http://localhost:5000/", 0))
     assert (folder / "cluster.json").stat().st_mode & 0o777 == 0o600
     assert client_of(answers(200, {})).url == "http://localhost:5000"
     assert client_of(answers(200, {}), rest_port=1234).url == "http://localhost:1234"
@@ -273,11 +273,11 @@ def test_the_address_is_that_of_the_announced_jobmanager_unless_another_is_set(h
 def test_a_jobmanager_that_came_back_elsewhere_is_found_again(home: Path) -> None:
     folder = home / "clusters" / "default"
     folder.mkdir(parents=True)
-    write_running(folder, RunningJobManager(1, "http://localhost:5001", 0))
+    write_running(folder, RunningCluster(1, "http://localhost:5001", 0))
 
     def handle(request: httpx.Request) -> httpx.Response:
         if request.url.port == 5001:
-            write_running(folder, RunningJobManager(2, "http://localhost:5002", 0))
+            write_running(folder, RunningCluster(2, "http://localhost:5002", 0))
             raise httpx.ConnectError("Connection refused", request=request)
         return httpx.Response(200, json={"port": request.url.port})
 

@@ -25,7 +25,7 @@ from flott.common.configuration import Configuration
 from flott.errors import ClusterError, FlottError, UnreachableError
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.folders import ClusterFolders, home
-from flott.runtime.jobmanager.running_file import RunningJobManager, read_running
+from flott.runtime.jobmanager.running_file import RunningCluster, read_running
 
 #: The Python command; -P: a JobManager imports nothing from the folder in which it is started.
 SERVER = ("-P", "-m", "flott.server")
@@ -119,10 +119,10 @@ def _start_daemon(invocation: Invocation, logs: Path) -> subprocess.Popen[bytes]
 
 def _await_start(
     invocation: Invocation, started: subprocess.Popen[bytes], folders: ClusterFolders, timeout: int
-) -> RunningJobManager:
+) -> RunningCluster:
     """Return the address of the JobManager, or of the leader, once it answers."""
 
-    def running() -> RunningJobManager | None:
+    def running() -> RunningCluster | None:
         found = read_running(folders.own)
         return found if found is not None and found.pid == started.pid else None
 
@@ -168,7 +168,7 @@ def _stop(invocation: Invocation, found: LocalCluster, timeout: int) -> str:
     return by or "request"
 
 
-def _say_started(invocation: Invocation, announcement: RunningJobManager, folder: Path, already: bool) -> int:
+def _say_started(invocation: Invocation, announcement: RunningCluster, folder: Path, already: bool) -> int:
     cluster_id = _cluster_id(invocation.configuration)
     document = {
         "cluster": cluster_id, "url": announcement.url, "pid": announcement.pid, "folder": str(folder),

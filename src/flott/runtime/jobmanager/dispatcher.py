@@ -32,11 +32,11 @@ from flott.runtime.jobmanager.job_life_cycle import (
     AnswerOrder,
     CancelAccepted,
     DeleteLeftovers,
+    DispatcherEvent,
     EndReported,
     EndWritten,
     JobAccepted,
     JobArchived,
-    JobEvent,
     JobManagerEnding,
     KillProcess,
     LeftToSuccessor,
@@ -300,16 +300,16 @@ class Dispatcher:
 
     # --- events and actions ------------------------------------------------------------------------------------------
 
-    def _at(self, kind: Callable[..., JobEvent], **facts: Any) -> JobEvent:
+    def _at(self, kind: Callable[..., DispatcherEvent], **facts: Any) -> DispatcherEvent:
         return kind(self._clock.monotonic(), self._clock.now_ms(), **facts)
 
-    def _happened(self, entry: _Entry, event: JobEvent) -> bool:
+    def _happened(self, entry: _Entry, event: DispatcherEvent) -> bool:
         """Apply an event to a job and perform what follows; return False if the end of the job could not be written."""
         with self._lock:
             todo = self._advance(entry, event)
         return self._perform(todo)
 
-    def _advance(self, entry: _Entry, event: JobEvent) -> _Todo:
+    def _advance(self, entry: _Entry, event: DispatcherEvent) -> _Todo:
         """Apply an event, and start the process that it asks for; return the other actions. The lock is held."""
         entry.job, actions = on_event(entry.job, event)
         rest: list[Action] = []
@@ -322,7 +322,7 @@ class Dispatcher:
             self._jobs.pop(entry.job.job_id, None)
         return _Todo(entry, entry.process, tuple(rest))
 
-    def _start(self, entry: _Entry, number: int) -> JobEvent:
+    def _start(self, entry: _Entry, number: int) -> DispatcherEvent:
         job_id = entry.job.job_id
         assignment = Assignment(
             submission=entry.submission,

@@ -145,7 +145,7 @@ class ManagedJob:
 
 
 @dataclass(frozen=True)
-class JobEvent:
+class DispatcherEvent:
     """Something that happened to a job."""
 
     now: float  #: seconds of the monotonic clock
@@ -158,29 +158,29 @@ class JobEvent:
 
 
 @dataclass(frozen=True)
-class JobAccepted(JobEvent):
+class JobAccepted(DispatcherEvent):
     """The job was submitted, or recovered, and is kept durably."""
 
 
 @dataclass(frozen=True)
-class TimePassed(JobEvent):
+class TimePassed(DispatcherEvent):
     """Deadlines may have passed."""
 
 
 @dataclass(frozen=True)
-class ProcessStarted(JobEvent):
+class ProcessStarted(DispatcherEvent):
     """The process that was being started runs."""
 
 
 @dataclass(frozen=True)
-class ProcessNotStarted(JobEvent):
+class ProcessNotStarted(DispatcherEvent):
     """The process could not be started."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class ViewReceived(JobEvent):
+class ViewReceived(DispatcherEvent):
     """A process has said how the job stands."""
 
     process: int
@@ -188,7 +188,7 @@ class ViewReceived(JobEvent):
 
 
 @dataclass(frozen=True)
-class EndReported(JobEvent):
+class EndReported(DispatcherEvent):
     """A process has said that the job ended, or that another leader continues it (SUSPENDED)."""
 
     process: int
@@ -197,12 +197,12 @@ class EndReported(JobEvent):
 
 
 @dataclass(frozen=True)
-class EndWritten(JobEvent):
+class EndWritten(DispatcherEvent):
     """The end of the job is durable."""
 
 
 @dataclass(frozen=True)
-class ProcessExited(JobEvent):
+class ProcessExited(DispatcherEvent):
     """A process has ended."""
 
     process: int
@@ -211,24 +211,24 @@ class ProcessExited(JobEvent):
 
 
 @dataclass(frozen=True)
-class OrderReceived(JobEvent):
+class OrderReceived(DispatcherEvent):
     """A client has given an order."""
 
     order: Order[Any]
 
 
 @dataclass(frozen=True)
-class CancelAccepted(JobEvent):
+class CancelAccepted(DispatcherEvent):
     """The process has answered that it cancels the job."""
 
 
 @dataclass(frozen=True)
-class SparkLost(JobEvent):
+class SparkLost(DispatcherEvent):
     """The Spark application that ran the tasks of the job has ended."""
 
 
 @dataclass(frozen=True)
-class JobManagerEnding(JobEvent):
+class JobManagerEnding(DispatcherEvent):
     """This JobManager ends, or has lost the leadership (``at_once``: another one may run the job already)."""
 
     at_once: bool
@@ -315,7 +315,7 @@ class IllegalJobEventError(RuntimeError):
 # --- the machine -----------------------------------------------------------------------------------------------------
 
 
-def on_event(job: ManagedJob, event: JobEvent) -> Outcome:
+def on_event(job: ManagedJob, event: DispatcherEvent) -> Outcome:
     """Return the job after an event, and what is to be done."""
     after, actions = _HANDLERS[type(event)](job, event)
     if isinstance(event, ViewReceived) or (after is job and not actions):
@@ -323,7 +323,7 @@ def on_event(job: ManagedJob, event: JobEvent) -> Outcome:
     return replace(after, recent=(*job.recent, event.brief())[-_REMEMBERED_EVENTS:]), actions
 
 
-def _illegal(job: ManagedJob, event: JobEvent) -> IllegalJobEventError:
+def _illegal(job: ManagedJob, event: DispatcherEvent) -> IllegalJobEventError:
     recent = "".join(f"\n  {text}" for text in job.recent)
     return IllegalJobEventError(
         f"Job {job.job_id} ({job.view.name!r}) is in {job.phase}, where {event.brief()} cannot happen."
@@ -469,7 +469,7 @@ def _manager_ending(job: ManagedJob, event: JobManagerEnding) -> Outcome:
     return job, ()
 
 
-def _after_death(job: ManagedJob, event: JobEvent, reason: str, killed_for: str | None) -> Outcome:
+def _after_death(job: ManagedJob, event: DispatcherEvent, reason: str, killed_for: str | None) -> Outcome:
     """The job has no process: it gets another one after a pause, or has to end."""
     deaths = tuple(at for at in job.deaths if event.now - at < _HOUR_SECONDS) + (() if killed_for else (event.now,))
     job = replace(job, deaths=deaths)
@@ -492,7 +492,7 @@ def _after_death(job: ManagedJob, event: JobEvent, reason: str, killed_for: str 
     return waiting, (LogWarning(told),)
 
 
-def _end_without_process(job: ManagedJob, event: JobEvent, status: JobStatus, reason: str, told: str) -> Outcome:
+def _end_without_process(job: ManagedJob, event: DispatcherEvent, status: JobStatus, reason: str, told: str) -> Outcome:
     now = event.now_ms
     failure = FailureView("JobProcessDied", reason, now) if reason else None
     leaving = JobStatus.CANCELLING if status is JobStatus.CANCELED else JobStatus.FAILING
@@ -508,7 +508,7 @@ def _end_without_process(job: ManagedJob, event: JobEvent, status: JobStatus, re
     return replace(job, phase=WritingEnd(status, has_process=False)), (LogWarning(told), WriteEnd(view, result))
 
 
-_HANDLERS: dict[type[JobEvent], Callable[[ManagedJob, Any], Outcome]] = {
+_HANDLERS: dict[type[DispatcherEvent], Callable[[ManagedJob, Any], Outcome]] = {
     JobAccepted: _accepted,
     TimePassed: _time_passed,
     ProcessStarted: _started,

@@ -18,7 +18,7 @@ from flott.runtime.jobmanager.folders import LOCK_FILE, RUNNING_FILE
 
 
 @dataclass(frozen=True)
-class RunningJobManager:
+class RunningCluster:
     """A JobManager that runs, or that died before it could remove its file."""
 
     pid: int
@@ -26,7 +26,7 @@ class RunningJobManager:
     started: int  #: epoch milliseconds
 
 
-def write_running(folder: Path, running: RunningJobManager) -> None:
+def write_running(folder: Path, running: RunningCluster) -> None:
     """Let clients find the JobManager of this folder. Only the user who started it can read the file."""
     partial = folder / f".{RUNNING_FILE}.{running.pid}"
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -34,11 +34,11 @@ def write_running(folder: Path, running: RunningJobManager) -> None:
     partial.replace(folder / RUNNING_FILE)
 
 
-def read_running(folder: Path) -> RunningJobManager | None:
+def read_running(folder: Path) -> RunningCluster | None:
     """Return the JobManager that was last in a folder; None if there is no file."""
     try:
         found = json.loads((folder / RUNNING_FILE).read_bytes())
-        return RunningJobManager(int(found["pid"]), str(found["url"]), int(found["started"]))
+        return RunningCluster(int(found["pid"]), str(found["url"]), int(found["started"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

@@ -21,12 +21,12 @@ from flott.runtime.jobmanager.job_life_cycle import (
     CancelAccepted,
     CleaningUp,
     DeleteLeftovers,
+    DispatcherEvent,
     EndReported,
     EndWritten,
     IllegalJobEventError,
     JobAccepted,
     JobArchived,
-    JobEvent,
     JobManagerEnding,
     KillProcess,
     LeftToSuccessor,
@@ -71,8 +71,8 @@ def job(phase: Any, *, status: JobStatus = JobStatus.RUNNING, **facts: Any) -> M
     return replace(ManagedJob(JOB, view(status), JobPast(1_000), RULES, phase, process=1), **facts)
 
 
-def at(kind: Any, **facts: Any) -> JobEvent:
-    event: JobEvent = kind(NOW, NOW_MS, **facts)
+def at(kind: Any, **facts: Any) -> DispatcherEvent:
+    event: DispatcherEvent = kind(NOW, NOW_MS, **facts)
     return event
 
 
@@ -88,7 +88,7 @@ SUSPENDED = at(EndReported, process=1, view=view(JobStatus.SUSPENDED), result=re
 CANCEL, CHECKPOINT = at(OrderReceived, order=CancelJob()), at(OrderReceived, order=TakeCheckpoint())
 RUNNING = ProcessRunning()
 
-TABLE: list[tuple[ManagedJob, JobEvent, Any, list[type]]] = [
+TABLE: list[tuple[ManagedJob, DispatcherEvent, Any, list[type]]] = [
     # A job gets its first process at once, and the next one when its time has come.
     (job(AwaitingStart(), process=0), at(JobAccepted), StartingProcess(), [StartProcess]),
     (job(LeftToSuccessor(False), process=0), at(JobAccepted), LeftToSuccessor(False), []),
@@ -155,7 +155,9 @@ TABLE: list[tuple[ManagedJob, JobEvent, Any, list[type]]] = [
     TABLE,
     ids=[f"{type(row[0].phase).__name__}-{type(row[1]).__name__}-{n}" for n, row in enumerate(TABLE)],
 )
-def test_every_move_is_as_the_table_says(before: ManagedJob, event: JobEvent, phase: Any, actions: list[type]) -> None:
+def test_every_move_is_as_the_table_says(
+    before: ManagedJob, event: DispatcherEvent, phase: Any, actions: list[type]
+) -> None:
     after, found = on_event(before, event)
     assert after.phase == phase
     assert kinds(found) == actions
@@ -176,7 +178,7 @@ def test_every_move_is_as_the_table_says(before: ManagedJob, event: JobEvent, ph
     ],
 )
 def test_an_event_that_cannot_happen_is_refused_with_the_jobs_recent_events(
-    before: ManagedJob, event: JobEvent
+    before: ManagedJob, event: DispatcherEvent
 ) -> None:
     with pytest.raises(IllegalJobEventError) as refused:
         on_event(replace(before, recent=("SparkLost(now=1.0)", "ProcessStarted(now=2.0)")), event)
@@ -220,7 +222,7 @@ def test_the_states_and_events_of_the_drawing_are_those_of_the_machine() -> None
     drawing = job_life_cycle.__doc__ or ""
     for kind in (AwaitingStart, StartingProcess, ProcessRunning, WritingEnd, CleaningUp, JobArchived, LeftToSuccessor):
         assert kind.__name__ in drawing
-    events = {kind.__name__ for kind in JobEvent.__subclasses__()}
+    events = {kind.__name__ for kind in DispatcherEvent.__subclasses__()}
     assert {name for name in events if name in drawing} == events
 
 
@@ -244,7 +246,7 @@ class World:
     def happened(self, kind: Any, **facts: Any) -> None:
         self.apply(kind(self.now, int(self.now * 1000), **facts))
 
-    def apply(self, event: JobEvent) -> None:
+    def apply(self, event: DispatcherEvent) -> None:
         self.job, actions = on_event(self.job, event)
         for action in actions:
             self.perform(action)

@@ -366,7 +366,7 @@ def test_characters_are_limited_too_and_the_limits_can_be_set(journal: Journal) 
     run(print, [1], flott__log__task__max_lines="0")
     assert journal.logs == []
     run(lambda value: print("x\ny"), [1], flott__log__task__max_lines="1")
-    assert journal.messages[1].startswith("1 more line was said")
+    assert journal.messages[1].startswith("1 more line was written")
 
 
 def test_a_quiet_job_sends_nothing(journal: Journal) -> None:
