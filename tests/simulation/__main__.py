@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from tests.simulation.job_takeover import run_job_takeover
+from tests.simulation.object_takeover import run_object_takeover
 from tests.simulation.simulation import SeedFailed, digest, run_seed
 from tests.simulation.takeover import run_takeover
 
@@ -21,6 +22,8 @@ def main() -> int:
     parser.add_argument("--takeover", nargs="*", type=int, default=(), help="such seeds to run again")
     parser.add_argument("--job-takeovers", type=int, default=0, help="how many seeds of leaders and their jobs to run")
     parser.add_argument("--job-takeover", nargs="*", type=int, default=(), help="such seeds to run again")
+    parser.add_argument("--object-takeovers", type=int, default=0, help="how many seeds of leaders in an object store")
+    parser.add_argument("--object-takeover", nargs="*", type=int, default=(), help="such seeds to run again")
     parser.add_argument("--start", type=int, default=0, help="the first of them")
     chosen = parser.parse_args()
     for seed in chosen.seed:
@@ -34,12 +37,17 @@ def main() -> int:
     for seed in chosen.job_takeover:
         print(*run_job_takeover(seed).trace, sep="\n")
         print(f"job takeover {seed}: as promised")
+    for seed in chosen.object_takeover:
+        print(*run_object_takeover(seed).trace, sep="\n")
+        print(f"object takeover {seed}: as promised")
     seeds = range(chosen.start, chosen.start + chosen.seeds)
     takeovers = range(chosen.start, chosen.start + chosen.takeovers)
     job_takeovers = range(chosen.start, chosen.start + chosen.job_takeovers)
+    object_takeovers = range(chosen.start, chosen.start + chosen.object_takeovers)
     succeeded = [run_many(what, run, of) for what, run, of in (
         ("seeds", run_seed, seeds), ("takeovers", run_takeover, takeovers),
         ("job takeovers", run_job_takeover, job_takeovers),
+        ("object takeovers", run_object_takeover, object_takeovers),
     ) if of]  # fmt: skip
     return 0 if all(succeeded) else 1
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from flott.common import _cluster_options
 from flott.common import _value_types as value_types
+from flott.common._object_store_settings import ObjectStoreSettings
 from flott.common._value_types import to_text
 from flott.common.config_options import ConfigOption, ConfigOptions
 from flott.common.configuration import Configuration
@@ -338,6 +339,46 @@ STORAGE_SYNC = (
     _key("flott.storage.sync").boolean_type().default_value(True)
     .with_description("Whether durable files are synced to disk before they count as written.")
 )  # fmt: skip
+S3_ENDPOINT = (
+    _key("s3.endpoint").string_type().no_default_value()
+    .with_description(
+        "The address of an S3-compatible server, such as https://minio.example:9000; unset: Amazon's of the region."
+        " With http:// requests go unencrypted."
+    )
+)  # fmt: skip
+S3_REGION = (
+    _key("s3.region").string_type().no_default_value().with_fallback_keys("s3.endpoint.region")
+    .with_description("The region of the bucket; unset: what the environment says, or us-east-1.")
+)  # fmt: skip
+S3_PATH_STYLE = (
+    _key("s3.path-style-access").boolean_type().default_value(False).with_fallback_keys("s3.path.style.access")
+    .with_description("Whether the bucket is named in the path and not in the host: most servers of one's own need it.")
+)  # fmt: skip
+S3_ACCESS_KEY = (
+    _key("s3.access-key").string_type().no_default_value()
+    .with_description(
+        "The id of an access key; unset: each process finds credentials by itself (environment, profile, role)."
+    )
+)  # fmt: skip
+S3_SECRET_KEY = (
+    _key("s3.secret-key").string_type().no_default_value()
+    .with_description("The secret of s3.access-key; it travels to the executors with the job.")
+)  # fmt: skip
+S3_SESSION_TOKEN = (
+    _key("s3.session-token").string_type().no_default_value()
+    .with_description("The session token of a temporary s3.access-key; a secret.")
+)  # fmt: skip
+OBJECT_STORE_REQUEST_TIMEOUT = (
+    _key("flott.object-store.request-timeout").duration_type().default_value(30 * _SECOND).at_least(100)
+    .with_description("How long one request to an object store may take before it is sent again.")
+)  # fmt: skip
+OBJECT_STORE_RETRY_TIMEOUT = (
+    _key("flott.object-store.retry-timeout").duration_type().default_value(2 * _MINUTE).at_least(0)
+    .with_description(
+        "How long requests that an object store answers with an error, or not at all, are sent again, at growing"
+        " intervals. Then the operation fails, and with it the checkpoint that it belongs to."
+    )
+)  # fmt: skip
 PROGRESS = (
     _key("flott.progress").enum_type(("auto", "off", "live", "log")).default_value("auto")
     .with_description("How a running job is shown: off, as a live line, as log lines; auto: live in a terminal.")
@@ -399,6 +440,24 @@ def option_of(key: str) -> ConfigOption[Any] | None:
 def read(configuration: Configuration, option: ConfigOption[T]) -> T:
     """Return the typed value of an option, or its default: durations in milliseconds, sizes in bytes."""
     return configuration.get(option)
+
+
+def object_store_settings(configuration: Configuration) -> ObjectStoreSettings:
+    """Return how object stores are reached."""
+    access_key, secret_key = read(configuration, S3_ACCESS_KEY), read(configuration, S3_SECRET_KEY)
+    if (access_key is None) != (secret_key is None):
+        raise ConfigurationError(
+            "s3.access-key and s3.secret-key belong together, found only one of them. Set both, or neither to use the"
+            " credentials that each machine finds by itself."
+        )
+    endpoint = read(configuration, S3_ENDPOINT)
+    if endpoint is not None and "://" not in endpoint:
+        endpoint = f"https://{endpoint}"
+    return ObjectStoreSettings(
+        endpoint, read(configuration, S3_REGION), read(configuration, S3_PATH_STYLE), access_key, secret_key,
+        read(configuration, S3_SESSION_TOKEN), read(configuration, OBJECT_STORE_REQUEST_TIMEOUT),
+        read(configuration, OBJECT_STORE_RETRY_TIMEOUT),
+    )  # fmt: skip
 
 
 def default_text(option: ConfigOption[Any]) -> str:

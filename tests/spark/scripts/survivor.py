@@ -209,7 +209,7 @@ class StateRefused:
             (job / "state.away").rename(job / "state")
 
 
-def build(env: StreamExecutionEnvironment, folder: str, fault: Fault) -> None:
+def build(env: StreamExecutionEnvironment, folder: str, fault: Fault, files_at: str) -> None:
     """The program; both sinks get every result exactly once."""
     in_event_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(20)).with_timestamp_assigner(
         lambda value, _: value
@@ -223,7 +223,7 @@ def build(env: StreamExecutionEnvironment, folder: str, fault: Fault) -> None:
     )  # fmt: skip
     ranked = accounts.key_by(lambda row: row[0]).process(Rank()).uid("rank")
     files = (
-        FileSink.for_row_format(f"{folder}/files", Encoder.simple_string_encoder())
+        FileSink.for_row_format(files_at, Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
         .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
         .build()
@@ -258,7 +258,7 @@ def main(settings: dict[str, Any]) -> None:
             fault.strike() if (step, epoch) == (fault.place, FATAL_EPOCH) else None
         )
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
-    build(env, folder, fault)
+    build(env, folder, fault, settings.get("files", f"{folder}/files"))
     env.execute("survivor")
     print(json.dumps({"epochs": diary.epochs, "retried": diary.retried, "restarts": diary.restarts}))
 

@@ -103,7 +103,7 @@ def name_of_pin(name: str) -> str | None:
     return name.removesuffix(".json") if name.endswith(".json") and not name.startswith(".") else None
 
 
-def restored(operator: str, subtask: int, checkpoint_id: int, number: int) -> str:
+def restored(operator: str, subtask: int, checkpoint_id: int, number: str) -> str:
     """A state file that was copied from the snapshot a job was started from."""
     return f"{STATE}/{operator[:16]}-{subtask}-{checkpoint_id}-restored-{number}"
 

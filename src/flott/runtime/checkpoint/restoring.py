@@ -15,6 +15,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from uuid import uuid4
 from zlib import crc32
 
 from flott.common._ids import JobId
@@ -102,9 +103,11 @@ def begin_with(snapshot: Snapshot, store: CheckpointStore, job_name: str, mode: 
 
 def _copied(manifest: Manifest, storage: Storage) -> Manifest:
     names: dict[str, str] = {}
+    attempt = uuid4().hex[:8]  # a name is never used by two processes, of which one may be deposed
     for operator, subtask, files in _subtask_files(manifest):
         for file in files:
-            names.setdefault(file.name, paths.restored(operator, subtask, manifest.checkpoint_id, len(names)))
+            number = f"{len(names)}-{attempt}"
+            names.setdefault(file.name, paths.restored(operator, subtask, manifest.checkpoint_id, number))
     total, done, announced = manifest.state_bytes, 0, 0
     if total >= LARGE_BYTES:
         log.info("Copying %d state files, %.1f GB, into %s.", len(names), total / 1e9, storage.root)
@@ -154,7 +157,7 @@ def _claim(snapshot: Snapshot, store: CheckpointStore, job_id: JobId) -> None:
         home = open_storage(snapshot.root, sync=store.storage.sync)
         former = CheckpointStore(home)
         try:
-            former.claim(snapshot.manifest.job_name)
+            former.claim(snapshot.manifest.job_name, take_over=False)
         except JobLockedError as error:
             raise StateError(
                 f"{snapshot.folder} belongs to a job that is running, so its files cannot be claimed. Stop that job"

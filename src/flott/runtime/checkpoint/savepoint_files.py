@@ -69,7 +69,7 @@ def release_pin(home: Storage, name: str, job_name: str) -> None:
     delete_pin(home, name)
     store = CheckpointStore(home)
     try:
-        store.claim(job_name)
+        store.claim(job_name, take_over=False)
     except JobLockedError:
         return
     try:
@@ -81,7 +81,7 @@ def release_pin(home: Storage, name: str, job_name: str) -> None:
 def discard_checkpoint(home: Storage, manifest: Manifest, pin: str) -> None:
     """Delete a checkpoint of a job that does not run, and what only it needed: whoever took it over is done with it."""
     store = CheckpointStore(home)
-    store.claim(manifest.job_name)
+    store.claim(manifest.job_name, take_over=False)
     try:
         delete_pin(home, pin)
         home.delete(paths.metadata(manifest.checkpoint_id))

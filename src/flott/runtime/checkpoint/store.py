@@ -26,7 +26,7 @@ from flott.runtime.checkpoint.manifest import (
 )
 from flott.runtime.checkpoint.pins import read_pins
 from flott.runtime.checkpoint.retention import Discard
-from flott.runtime.storage import DRAFT, Fence, Storage, open_storage
+from flott.runtime.storage import Fence, Storage, open_storage
 from flott.runtime.storage.locations import last_part_of, parent_of, resolved
 from flott.runtime.storage.protocol import Lock
 
@@ -41,7 +41,7 @@ class CheckpointStore:
     _complete: set[int] = field(default_factory=set)  #: checkpoints that this store published or read
 
     def __post_init__(self) -> None:
-        if self.token:
+        if self.token or not self.storage.has_locks:
             self.storage = self.storage.fenced(self.token)
 
     @property
@@ -49,8 +49,11 @@ class CheckpointStore:
         """What keeps a deposed leader out, if there can be one."""
         return self.storage.fence
 
-    def claim(self, job_name: str) -> None:
+    def claim(self, job_name: str, *, take_over: bool = True) -> None:
         """Make the directory this process's own; refuses one that another process is running.
+
+        In an object store, which has no locks, a process that starts a job deposes the one that runs it; with
+        ``take_over`` False it is refused.
 
         A leader takes it over from leaders with lower tokens, whether they live or not (LeadershipLostError: there is
         one with a higher token).
@@ -73,7 +76,7 @@ class CheckpointStore:
             )
         self._lock = lock
         try:
-            self._raise_fence()
+            self._raise_fence(take_over)
             if not self.storage.exists(paths.JOB):
                 description = {"version": 1, "job-name": job_name, "job-id": last_part_of(root)}
                 self.storage.publish(paths.JOB, json.dumps(description).encode())
@@ -82,9 +85,9 @@ class CheckpointStore:
             raise
         self._delete_drafts()
 
-    def _raise_fence(self) -> None:
+    def _raise_fence(self, take_over: bool) -> None:
         if self.fence is not None:
-            self.fence.claim()
+            self.fence.claim(take_over=take_over)
         elif tokens := paths.leader_tokens(self.storage.list(paths.FENCE)):
             raise JobLockedError(
                 f"The job in {self.storage.root} is run by a JobManager with high availability (token {tokens[-1]})."
@@ -109,10 +112,7 @@ class CheckpointStore:
         """Delete what a crash left half written. Nobody else writes here while the lock is held."""
         with contextlib.suppress(StorageError):  # they are in nobody's way
             checkpoints = [name for name in self.storage.list(".") if paths.id_of_checkpoint(name) is not None]
-            for folder in (".", paths.PINS, *checkpoints):
-                for name in self.storage.list(folder):
-                    if name.startswith(DRAFT):
-                        self.storage.delete(f"{folder}/{name}")
+            self.storage.delete_all(self.storage.drafts((".", paths.PINS, *checkpoints)))
             for name in self.storage.list(paths.INPUTS):
                 if paths.epoch_of_input(name) is None:
                     self.storage.delete(f"{paths.INPUTS}/{name}")
@@ -178,13 +178,11 @@ class CheckpointStore:
 
     def discard(self, discard: Discard) -> None:
         """Delete what retention lets go."""
+        self.storage.delete_all(paths.metadata(checkpoint_id) for checkpoint_id in discard.checkpoints)
         for checkpoint_id in discard.checkpoints:
             self._complete.discard(checkpoint_id)
-            self.storage.delete(paths.metadata(checkpoint_id))
-            self.storage.delete_folder(paths.checkpoint(checkpoint_id))
-            self.storage.delete(paths.epoch_input(checkpoint_id))
-        for name in discard.files:
-            self.storage.delete(name)
+            self.storage.drop_folder(paths.checkpoint(checkpoint_id))
+        self.storage.delete_all([*map(paths.epoch_input, discard.checkpoints), *discard.files])
 
     def state_files(self) -> Iterator[str]:
         """Names in the state folder."""
@@ -202,7 +200,7 @@ class CheckpointStore:
 
         With high availability it stays: the next leader may have better luck.
         """
-        is_alone = self._lock is not None and self.fence is None
+        is_alone = self._lock is not None and not self.token
         if is_alone and not any(self.storage.list(paths.INPUTS)) and not self.completed():
             self.delete_everything()
         self.release()
@@ -214,10 +212,8 @@ class CheckpointStore:
         """
         pinned = {name for pin in read_pins(self.storage) if not pin.is_void(self.storage) for name in pin.files}
         if not pinned:
-            if self.fence is not None:
-                self.fence.check()
+            self.storage.delete_root()
             self.release()
-            self.storage.unfenced().delete_folder(".")
             return
         for name in self.storage.list("."):
             if paths.id_of_checkpoint(name) is not None:

@@ -23,6 +23,7 @@ from flott.runtime.job_files import JobEnvironment, own_environment
 from flott.runtime.jobmaster.deployment import Deployment
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import JobListener
+from flott.runtime.storage import initialize_object_stores
 
 #: Tests and tools add listeners to every job of this process here, and a hook between the steps of the protocol.
 extra_listeners: list[JobListener] = []
@@ -60,6 +61,7 @@ class Executor:
     ) -> RunningJob:
         """Make a job that is ready to run. ``listeners`` replaces the display on this terminal."""
         options.validate(configuration)
+        initialize_object_stores(configuration)
         job_graph = chain(graph)
         directory = choose_directory(configuration, job_graph, identity or JobIdentity())
         try:

@@ -26,7 +26,7 @@ from flott.runtime.entrypoint.task_settings import backend_settings
 from flott.runtime.epoch.runner import TaskRunner
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.orders import Order, OrderingClient
-from flott.runtime.storage import open_storage
+from flott.runtime.storage import initialize_object_stores, open_storage
 
 R = TypeVar("R")
 
@@ -79,6 +79,7 @@ def clean_up_after(
     job_id: JobId, name: str, folder: str, configuration: Configuration, status: JobStatus, token: int
 ) -> None:
     """Delete the checkpoints and the local state of a job whose process died before it could delete them."""
+    initialize_object_stores(configuration)
     storage = open_storage(folder, sync=options.read(configuration, options.STORAGE_SYNC))
     if not outlive(status, options.read(configuration, options.CHECKPOINT_RETENTION)) and storage.exists("."):
         directory = JobDirectory(job_id, CheckpointStore(storage, token=token))

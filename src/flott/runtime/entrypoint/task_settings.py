@@ -23,6 +23,7 @@ def task_settings(configuration: Configuration) -> TaskSettings:
             options.read(configuration, cluster_options.LOG_TASK_SIZE),
             options.read(configuration, cluster_options.LOG_LEVEL),
         ),
+        object_stores=options.object_store_settings(configuration),
     )
 
 

@@ -14,13 +14,14 @@ from typing import Any
 
 import cloudpickle
 
+from flott.common._object_store_settings import ObjectStoreSettings
 from flott.errors import UnserializableError
 from flott.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex, VertexId
 from flott.runtime.epoch.topology import Topology, lay_out
 from flott.runtime.epoch.user_code import main_classes, refuse_unpicklable
 from flott.runtime.logs.line import LogLimits
 from flott.runtime.managed_state.backends.backend import BackendSettings
-from flott.runtime.storage import Storage
+from flott.runtime.storage import Storage, initialize_object_stores
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class TaskSettings:
     job_parameters: dict[str, str] = field(default_factory=dict)
     backend: BackendSettings = field(default_factory=BackendSettings)
     logs: LogLimits = field(default_factory=LogLimits)
+    object_stores: ObjectStoreSettings = field(default_factory=ObjectStoreSettings)  #: how tasks reach them
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class JobImage:
         return sum(self.shapes[ident].keyed_operators for ident in self.topology.stages[stage].vertices)
 
     def prepare_process(self) -> None:
-        """Make the user's modules and main classes known in a worker process."""
+        """Make the user's modules and main classes known in a worker process, and how object stores are reached."""
+        initialize_object_stores(self.settings.object_stores)
         for entry in self.import_path:
             if entry not in sys.path:
                 sys.path.append(entry)

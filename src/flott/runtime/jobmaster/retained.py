@@ -111,15 +111,15 @@ class RetainedCheckpoints:
         """Delete unreferenced files, from any thread. Those that cannot be deleted are tried again."""
         failure: StorageError | None = None
         with self._deleting:
-            for name in sorted({*names, *self._undeleted}):
-                self._undeleted.discard(name)
-                try:
-                    # What the job was started from and owns is deleted as a whole: see ``restoring``.
-                    if not (self.registry.is_referenced(name) or is_absolute(name)):
-                        self._store.storage.delete(name)
-                except StorageError as error:
-                    self._undeleted.add(name)
-                    failure = failure or error
+            wanted = {*names, *self._undeleted}
+            # What the job was started from and owns is deleted as a whole: see ``restoring``.
+            wanted = {name for name in wanted if not (self.registry.is_referenced(name) or is_absolute(name))}
+            try:
+                self._store.storage.delete_all(sorted(wanted))
+                wanted = set()
+            except StorageError as error:
+                failure = error
+            self._undeleted = wanted
         if failure is not None:
             log.warning("%d old state files could not be deleted yet: %s", len(self._undeleted), failure)
 

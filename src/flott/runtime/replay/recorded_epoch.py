@@ -15,7 +15,7 @@ from flott.runtime.checkpoint import paths
 from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.replay.overlay import OverlayStorage
-from flott.runtime.storage import open_storage
+from flott.runtime.storage import local_path, open_storage
 from flott.runtime.storage.locations import last_part_of, resolved
 
 _MORE = "execution.checkpointing.num-retained says how many checkpoints a job keeps"
@@ -105,7 +105,7 @@ def held(recorded: RecordedEpoch) -> Iterator[RecordedEpoch]:
 
 
 def _store(directory: str) -> CheckpointStore:
-    storage = open_storage(resolved(directory), sync=False)
+    storage = open_storage(resolved(local_path(directory)), sync=False)
     if not storage.exists(paths.JOB):
         raise StateError(
             f"{directory} is not the directory of a job: there is no {paths.JOB} in it. Give the folder below"

@@ -8,28 +8,19 @@ from __future__ import annotations
 
 import os
 
+from flott.common._object_store_settings import SCHEMES, is_object_location
 from flott.errors import ConfigurationError
 
-#: How the URIs of object stores begin, and the name of the service.
-OBJECT_STORES = {
-    "s3": "Amazon S3, or a server that speaks its protocol",
-    "s3a": "Amazon S3, or a server that speaks its protocol",
-    "az": "Azure Blob Storage",
-    "abfs": "Azure Blob Storage",
-    "abfss": "Azure Blob Storage",
-    "gs": "Google Cloud Storage",
-}
+__all__ = [
+    "is_absolute", "is_object_location", "join", "last_part_of", "local_path", "normalized", "parent_of", "resolved",
+    "scheme_of",
+]  # fmt: skip
 
 
 def scheme_of(location: str) -> str:
     """Return what stands before ``://``; an empty string for a local path."""
     scheme, separator, _ = location.partition("://")
     return scheme.lower() if separator else ""
-
-
-def is_object_location(location: str) -> bool:
-    """Return whether a location is in an object store."""
-    return scheme_of(location) in OBJECT_STORES
 
 
 def is_absolute(name: str) -> bool:
@@ -81,7 +72,7 @@ def normalized(location: str) -> str:
         raise ConfigurationError(
             f"Flott cannot use {location}: it knows no storage {scheme}://. Name a path of a file system that is"
             " mounted on the driver and on all executors, or an object store"
-            f" ({', '.join(f'{known}://' for known in OBJECT_STORES)})."
+            f" ({', '.join(f'{known}://' for known in SCHEMES)})."
         )
     return location
 

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from flott.errors import FlottError, StorageError
-from flott.runtime.storage.locations import is_object_location
-from flott.runtime.storage.protocol import Lock, Storage
+from flott.runtime.storage.locations import is_object_location, parent_of
+from flott.runtime.storage.protocol import Fence, Lock, Storage
 
 if TYPE_CHECKING:
     from flott.runtime.storage.posix_fence import PosixFence
@@ -40,7 +40,7 @@ class PosixStorage:
 
     root: str
     sync: bool = True  #: flush to the disk before a file counts as written: survives power loss, not just a crash
-    fence: PosixFence | None = None  #: refuses to publish and delete for a leader that was deposed
+    fence: Fence | None = None  #: refuses to publish and delete for a leader that was deposed
 
     def location(self, name: str) -> str:
         """Return the absolute name of a file."""
@@ -48,6 +48,8 @@ class PosixStorage:
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
+        if (other := self._elsewhere(name)) is not None:
+            return other.read(name)
         try:
             return self._path(name).read_bytes()
         except OSError as error:
@@ -56,6 +58,10 @@ class PosixStorage:
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Open a file to be read in parts."""
+        if (other := self._elsewhere(name)) is not None:
+            with other.open(name) as remote:
+                yield remote
+            return
         try:
             with open(self._path(name), "rb") as file:
                 yield file
@@ -65,6 +71,10 @@ class PosixStorage:
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
         """Create a file to be written in parts, under a name no other process uses. If that fails, none is left."""
+        if (other := self._elsewhere(name)) is not None:
+            with other.create(name) as remote:
+                yield remote
+            return
         path = self._path(name)
         try:
             with self._new(path) as file:
@@ -153,6 +163,8 @@ class PosixStorage:
 
     def exists(self, name: str) -> bool:
         """Return whether there is such a file or folder."""
+        if (other := self._elsewhere(name)) is not None:
+            return other.exists(name)
         try:
             return self._path(name).exists()
         except OSError as error:
@@ -160,6 +172,8 @@ class PosixStorage:
 
     def size(self, name: str) -> int:
         """Return how many bytes a file has."""
+        if (other := self._elsewhere(name)) is not None:
+            return other.size(name)
         try:
             return self._path(name).stat().st_size
         except OSError as error:
@@ -185,6 +199,22 @@ class PosixStorage:
         """Whether the folder that the root is in is mounted."""
         return Path(self.root).parent.is_dir()
 
+    def drop_folder(self, name: str) -> None:
+        """Delete a folder, and what a crash left in it."""
+        self.delete_folder(name)
+
+    def delete_root(self) -> None:
+        """Delete the folder. The leader gives it up before, since its own folder goes, too."""
+        if self.fence is not None:
+            self.fence.check()
+            self.fence.release()
+        self.unfenced().delete_folder(".")
+
+    def drafts(self, folders: Iterable[str]) -> Iterator[str]:
+        """Yield the names of files that were being published."""
+        for folder in folders:
+            yield from (f"{folder}/{name}" for name in self.list(folder) if name.startswith(DRAFT))
+
     def seal(self, name: str) -> None:
         """Delete the drafts of a file: a leader that was deposed cannot rename them any more."""
         path = self._path(name)
@@ -197,9 +227,11 @@ class PosixStorage:
     def at(self, root: str, *, sync: bool | None = None) -> Storage:
         """Return a storage with another root, which may be of another kind, protected by the same fence."""
         if is_object_location(root):
+            from flott.runtime.storage.object_store import ObjectStorage
             from flott.runtime.storage.opening import open_storage
 
-            return open_storage(root)
+            found = open_storage(root)
+            return replace(found, fence=self.fence) if isinstance(found, ObjectStorage) else found
         return replace(self, root=root, sync=self.sync if sync is None else sync)
 
     def fenced(self, token: int) -> Storage:
@@ -229,6 +261,11 @@ class PosixStorage:
             return None
         return lock
 
+    @property
+    def has_locks(self) -> bool:
+        """A lock goes with the process that holds it."""
+        return True
+
     def remove_root(self) -> None:
         """Remove the folder, unless it never came to be or something else was put into it."""
         with contextlib.suppress(OSError):
@@ -239,11 +276,14 @@ class PosixStorage:
     @property
     def _is_home(self) -> bool:
         """Whether this is the folder that the fence protects, or another one that its leader writes to."""
-        return self.fence is not None and self.fence.home == self.root
+        return getattr(self.fence, "home", None) == self.root
+
+    def _in_leader_folder(self, name: str) -> Path:
+        return Path(cast("PosixFence", self.fence).place(name))
 
     def _draft_of(self, path: Path) -> Path:
-        if self.fence is not None and self._is_home:
-            return Path(self.fence.place(path.name))
+        if self._is_home:
+            return self._in_leader_folder(path.name)
         return path.with_name(f"{DRAFT}{path.name}-{os.getpid()}")
 
     def _write_draft(self, draft: Path, data: bytes) -> None:
@@ -265,7 +305,7 @@ class PosixStorage:
 
     def _remove(self, path: Path) -> None:
         if self.fence is not None and self._is_home:
-            removed = Path(self.fence.place(path.name))
+            removed = self._in_leader_folder(path.name)
             try:
                 self._move(path, removed)
             except FileNotFoundError:
@@ -282,6 +322,10 @@ class PosixStorage:
 
     def _path(self, name: str) -> Path:
         return Path(self.root, name)
+
+    def _elsewhere(self, name: str) -> Storage | None:
+        """Return the storage of a name that is in an object store."""
+        return self.at(parent_of(name)).unfenced() if is_object_location(name) else None
 
     def _write(self, path: Path, data: bytes) -> None:
         with self._new(path) as file:

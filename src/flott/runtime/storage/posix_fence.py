@@ -57,7 +57,7 @@ class PosixFence:
         """Return the leader folder."""
         return os.path.join(self.folder, f"{self.token}-{self.nonce}")
 
-    def claim(self) -> None:
+    def claim(self, *, take_over: bool = True) -> None:
         """Make the leader folder and remove those of all others. Refuse to if there is, or was, a higher token.
 
         The folder is made first, then the others are looked for: of two that do this at once, one sees the other.

@@ -28,8 +28,11 @@ class Fence(Protocol):
     def token(self) -> int:
         """The fencing token of the leader: higher than that of every leader before it; 0: there is no election."""
 
-    def claim(self) -> None:
-        """Take the folder over from leaders with lower tokens. Refuse to if there is, or was, one with a higher one."""
+    def claim(self, *, take_over: bool = True) -> None:
+        """Take the folder over from leaders with lower tokens. Refuse to if there is, or was, one with a higher one.
+
+        ``take_over`` False: only if no leader works there, as far as the storage can tell.
+        """
 
     def check(self) -> None:
         """Raise ``LeadershipLostError`` once another leader has taken over.
@@ -119,6 +122,15 @@ class Storage(Protocol):
     def delete_folder(self, name: str) -> None:
         """Delete a folder and the files in it, if it is there."""
 
+    def drop_folder(self, name: str) -> None:
+        """Delete a folder whose files were deleted, and what a crash left in it, where folders are things."""
+
+    def delete_root(self) -> None:
+        """Delete everything, and give up what the fence protects."""
+
+    def drafts(self, folders: Iterable[str]) -> Iterator[str]:
+        """Yield the names of what a crash left half published in these folders."""
+
     def seal(self, name: str) -> None:
         """Make sure that a file which is not there cannot be published any more by a leader that was deposed."""
 
@@ -138,6 +150,10 @@ class Storage(Protocol):
 
     def lock(self, name: str, *, shared: bool) -> Lock | None:
         """Keep other processes out; None if one of them is in. A storage that cannot lock relies on its fence."""
+
+    @property
+    def has_locks(self) -> bool:
+        """Whether it can lock. One that cannot is fenced also where there is no election."""
 
     def remove_root(self) -> None:
         """Remove the root itself if nothing is in it."""

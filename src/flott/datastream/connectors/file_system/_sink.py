@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from flott._absent import no_java_object
+from flott.common._object_store_settings import is_object_location
 from flott.common.serialization import Encoder
 from flott.datastream.connectors.base import Committer, Sink, SinkWriter, WriterContext
 from flott.datastream.connectors.file_system._buckets import BucketAssigner, FunctionBucketAssigner
@@ -24,7 +25,7 @@ from flott.datastream.connectors.file_system._parts import (
     OutputFileConfig,
     RollingPolicy,
 )
-from flott.datastream.connectors.file_system._paths import local_path
+from flott.datastream.connectors.file_system._paths import absolute_path
 from flott.errors import ProgramError
 
 
@@ -51,28 +52,37 @@ class FileSink(Sink[Any]):
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
         """Start building a sink that writes one record after the other."""
-        return FileSink.RowFormatBuilder(FileSink(local_path(base_path), encoder))
+        return FileSink.RowFormatBuilder(FileSink(absolute_path(base_path), encoder))
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory | Encoder) -> FileSink.BulkFormatBuilder:
         """Start building a sink that writes a file at a time, such as Parquet; it rolls on every checkpoint."""
-        sink = FileSink(local_path(base_path), writer_factory, bulk=True, rolling_policy=OnCheckpointRollingPolicy())
+        sink = FileSink(absolute_path(base_path), writer_factory, bulk=True, rolling_policy=OnCheckpointRollingPolicy())
         return FileSink.BulkFormatBuilder(sink)
 
     def validate(self) -> None:
         from flott.runtime.connectors.files.committer import check_base_path
 
-        check_base_path(self.base_path)
+        if not is_object_location(self.base_path):
+            check_base_path(self.base_path)
 
     def rehearsal(self, folder: str) -> FileSink:
         return replace(self, base_path=folder)
 
     def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
+        if is_object_location(self.base_path):
+            from flott.runtime.connectors.files.object_writer import ObjectFileWriter
+
+            return ObjectFileWriter(self, context)
         from flott.runtime.connectors.files.writer import FileWriter
 
         return FileWriter(self, context)
 
     def create_committer(self) -> Committer:
+        if is_object_location(self.base_path):
+            from flott.runtime.connectors.files.object_committer import ObjectFileCommitter
+
+            return ObjectFileCommitter(self)
         from flott.runtime.connectors.files.committer import FileCommitter
 
         return FileCommitter(self)

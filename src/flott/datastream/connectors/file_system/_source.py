@@ -12,7 +12,7 @@ from typing import Any
 from flott.common.time import Duration
 from flott.datastream.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator
 from flott.datastream.connectors.file_system._formats import BulkFormat, StreamFormat
-from flott.datastream.connectors.file_system._paths import local_path
+from flott.datastream.connectors.file_system._paths import absolute_path
 from flott.errors import ProgramError
 
 #: How large the parts are into which a large file is cut, so that several subtasks read it.
@@ -128,4 +128,4 @@ class FileSourceBuilder:
 def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
     if not paths:
         raise ProgramError("A file source reads at least one path, found none.")
-    return tuple(local_path(path) for path in paths)
+    return tuple(absolute_path(path) for path in paths)

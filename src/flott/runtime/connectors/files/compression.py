@@ -8,9 +8,12 @@ import gzip
 import io
 import lzma
 from collections.abc import Callable
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-_UNPACK: dict[str, Callable[[str, str], object]] = {
+from flott.runtime.storage.locations import is_object_location, parent_of
+from flott.runtime.storage.opening import open_object_storage
+
+_UNPACK: dict[str, Callable[[Any, str], object]] = {
     ".gz": gzip.open,
     ".gzip": gzip.open,
     ".bz2": bz2.open,
@@ -29,11 +32,16 @@ def has_byte_lines(charset_name: str) -> bool:
 
 
 def open_bytes(path: str) -> BinaryIO:
-    """The content of the file, unpacked."""
+    """Open the content of a file, unpacked."""
     for suffix, unpack in _UNPACK.items():
         if path.endswith(suffix):
-            return cast(BinaryIO, unpack(path, "rb"))
-    return open(path, "rb")
+            return cast(BinaryIO, unpack(file_or_path(path), "rb"))
+    return cast(BinaryIO, file) if not isinstance(file := file_or_path(path), str) else open(path, "rb")
+
+
+def file_or_path(path: str) -> Any:
+    """Return a local path as it is, and an object of an object store as an open file that is read by ranges."""
+    return open_object_storage(parent_of(path)).opened(path) if is_object_location(path) else path
 
 
 def open_as_utf8(path: str, charset_name: str) -> BinaryIO:

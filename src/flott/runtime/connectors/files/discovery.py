@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flott.errors import ProgramError, StorageError
+from flott.runtime.storage.locations import is_object_location
+from flott.runtime.storage.opening import open_object_storage
 
 
 @dataclass(frozen=True, order=True)
@@ -21,7 +24,10 @@ class FoundFile:
 def check_paths(paths: Sequence[str], watching: bool) -> None:
     """Refuse paths nobody can read, before anything runs. What is watched may be a pattern nothing matches yet."""
     for path in paths:
-        if os.path.exists(path):
+        if is_object_location(path):
+            if not watching and not find_objects(path):
+                raise ProgramError(f"There is no object at or below {path}. Check its spelling, and that it is there.")
+        elif os.path.exists(path):
             wanted = os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK
             if not os.access(path, wanted):
                 raise ProgramError(f"Cannot read {path}: permission denied. Check the rights of the job's user.")
@@ -49,8 +55,37 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
+def find_objects(path: str) -> list[FoundFile]:
+    """Return the objects of an object store at or below a path, or those that match a pattern."""
+    wanted = path.split("/")
+    literal = next((index for index, part in enumerate(wanted) if glob.has_magic(part)), len(wanted))
+    base = "/".join(wanted[:literal])
+    found = []
+    for location, size_bytes in open_object_storage(base).files_at(base):
+        parts = location.split("/")
+        hidden = any(is_hidden(part) for part in parts[literal:])
+        if not hidden and any(_is_match(parts[:end], wanted) for end in range(len(parts), 0, -1)):
+            found.append(FoundFile(location, size_bytes))
+    return found
+
+
+def _is_match(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return whether the parts of a path match those of a pattern, in which ``**`` stands for any number of parts.
+
+    >>> _is_match(["logs", "de", "app-1.txt"], ["logs", "*", "app-*.txt"])
+    True
+    """
+    if not wanted:
+        return not parts
+    if wanted[0] == "**":
+        return any(_is_match(parts[skipped:], wanted[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], wanted[0]) and _is_match(parts[1:], wanted[1:])
+
+
 def _below(path: str) -> Iterator[FoundFile]:
-    if os.path.isdir(path):
+    if is_object_location(path):
+        yield from find_objects(path)
+    elif os.path.isdir(path):
         yield from _walk(path)
     elif os.path.exists(path):
         yield from _measured(path)

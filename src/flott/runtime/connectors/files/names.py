@@ -30,6 +30,17 @@ def fence_folder(writer: str) -> str:
     return f".flott-fence-{writer}"
 
 
+def object_staging(writer: str) -> str:
+    """Return the folder, in an object store, of what a writer has staged and of who commits it."""
+    return f".flott-staging-{writer}"
+
+
+def writer_of_staging(folder: str) -> str | None:
+    """Return the writer whose folder this is, if it is one."""
+    writer = folder.removeprefix(".flott-staging-")
+    return writer if writer != folder else None
+
+
 @dataclass(frozen=True)
 class StagedName:
     """An epoch's output of one attempt."""

@@ -10,6 +10,7 @@ from flott.common.types import Row, restore_row
 from flott.datastream.connectors.file_system._bulk_writers import ParquetWriterFactory
 from flott.datastream.connectors.file_system._formats import ParquetFormat
 from flott.errors import ProgramError, StorageError, TypeMismatchError
+from flott.runtime.connectors.files.compression import file_or_path
 
 try:
     import pyarrow as pa
@@ -24,7 +25,7 @@ ROW_GROUP_ROWS = 64 * 1024
 def row_groups(path: str) -> tuple[list[int], list[int]]:
     """Where each row group ends, in rows, and how many bytes each has."""
     try:
-        metadata = pq.read_metadata(path)
+        metadata = pq.read_metadata(file_or_path(path))
     except (OSError, pa.ArrowException) as error:
         raise StorageError(f"Cannot read the footer of {path}: {error}. Is it a complete Parquet file?") from error
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
@@ -33,7 +34,7 @@ def row_groups(path: str) -> tuple[list[int], list[int]]:
 
 def scan_parquet(path: str, start: int, stop: int, format: ParquetFormat) -> Iterator[tuple[list[Any], int]]:
     """Batches of the rows from ``start`` to ``stop``, each with the row number after it."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(file_or_path(path)) as file:
         if file.metadata.num_rows < stop:
             raise StorageError(
                 f"{path} has only {file.metadata.num_rows} rows, expected at least {stop}: files must not be rewritten"

@@ -77,17 +77,23 @@ class FileWriter(SinkWriter[Any]):
     def _add(self, bucket: str, records: list[Any]) -> None:
         try:
             if bucket not in self._files:
-                make_folder(os.path.dirname(self._path(bucket)), self._sink.base_path)
+                self._make_folder(bucket)
                 self._files[bucket] = staged_file(self._sink, self._path(bucket), self._context.record_type)
             self._files[bucket].add(records)
         except OSError as error:
             raise self._failure(error) from error
         self._counts[bucket] = self._counts.get(bucket, 0) + len(records)
 
+    def _make_folder(self, bucket: str) -> None:
+        make_folder(os.path.dirname(self._path(bucket)), self._sink.base_path)
+
     def _finish(self, bucket: str, file: StagedFile) -> Json:
         file.finish()
         size_bytes = sync_file(self._path(bucket))
         sync_folder(os.path.dirname(self._path(bucket)))
+        return self._committable(bucket, size_bytes)
+
+    def _committable(self, bucket: str, size_bytes: int) -> Json:
         return {
             "version": 1,
             "bucket": bucket,
