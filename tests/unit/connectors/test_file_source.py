@@ -161,8 +161,8 @@ def test_missing_paths_are_refused_before_anything_runs(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", tmp_path / "*.txt"):
         with pytest.raises(ProgramError, match=str(path).replace("*", r"\*")):
             enumerator_of(source_of(TEXT, path), None)
-    with pytest.raises(ProgramError, match="s3"):
-        source_of(TEXT, "s3://bucket/key")
+    with pytest.raises(ProgramError, match="hdfs"):
+        source_of(TEXT, "hdfs://bucket/key")
 
 
 def test_empty_directories_and_empty_files_end_at_once(tmp_path: Path) -> None:

@@ -94,8 +94,10 @@ def dispose(invocation: Invocation, path: str) -> None:
         ident = invocation.client.post("/savepoint-disposal", json={"savepoint-path": path})["request-id"]
         await_operation(invocation.client, f"/savepoint-disposal/{ident}")
     except UnreachableError:
+        from flott.runtime.storage import initialize_object_stores
         from flott.state import dispose_savepoint
 
+        initialize_object_stores(invocation.configuration)
         terminal.note("No JobManager answers: this command deletes it.")
         dispose_savepoint(path)
     terminal.report(f"Savepoint '{path}' disposed.", {"savepoint": path})
@@ -110,7 +112,9 @@ def export(invocation: Invocation, path: str, directory: str) -> None:
 
     The copy is self-contained and can be moved. It needs no JobManager.
     """
+    from flott.runtime.storage import initialize_object_stores
     from flott.state import export_savepoint
 
+    initialize_object_stores(invocation.configuration)
     copied = export_savepoint(path, directory)
     invocation.terminal.report(f"Savepoint exported. Path: {copied}", {"savepoint": copied})

@@ -164,8 +164,10 @@ def diff(invocation: Invocation, before: str, after: str, operator: str | None, 
 
 def open_place(invocation: Invocation, place: str) -> StateSnapshot:
     """Return the snapshot at a path, or the latest checkpoint of a job of the cluster."""
+    from flott.runtime.storage import initialize_object_stores
     from flott.state import open as open_snapshot
 
+    initialize_object_stores(invocation.configuration)
     if not Path(place.removeprefix("file:")).exists() and "/" not in place:
         place = directory_of(invocation, job_id(invocation, place))
     snapshot = open_snapshot(place)

@@ -109,7 +109,7 @@ class SplitEnumerator(ABC):
     """
 
     def open(self) -> None:
-        """Called once before anything else; raise :class:`~flott.errors.ProgramError` for an input nobody can read."""
+        """Called once before anything else; raise :class:`~flott.errors.ProgramError` for unreadable input."""
 
     def restore(self, state: Json) -> None:
         """Continue from a state that :meth:`snapshot` returned."""
@@ -124,7 +124,7 @@ class SplitEnumerator(ABC):
 
     @abstractmethod
     def snapshot(self) -> Json:
-        """The state to continue from, as a JSON value."""
+        """Return the state to continue from, as a JSON value."""
 
     def pending(self, now_ms: int) -> Pending:
         """How much is there that no completed epoch has read: the lag of the source. Asked after every epoch, so it
@@ -144,7 +144,7 @@ class Records(Generic[T]):
 
 
 class SourceReader(ABC, Generic[T]):
-    """Turns slices into records. Lives in a task; made anew for each epoch unless it is worth keeping."""
+    """Turns slices into records. Lives in a task; made for each epoch unless it is worth keeping."""
 
     def open(self) -> None:
         """Called once before the first slice."""
@@ -160,11 +160,11 @@ class SourceReader(ABC, Generic[T]):
             yield Records(batch)
 
     def reached(self, part: Slice) -> Json:
-        """The position after the slice, asked once it was read. Override it if that is not ``part.stop``."""
+        """Return the position after the slice once it was read. Override it if that is not ``part.stop``."""
         return part.stop
 
     def locate(self, part: Slice, index: int) -> str:
-        """Where the ``index``-th record of the slice stands, in words for a failure card."""
+        """Return where the ``index``-th record of the slice stands, in words for a failure card."""
         if isinstance(part.start, int) and not isinstance(part.start, bool):
             return f"split {part.split}, offset {part.start + index}"
         return f"split {part.split}, record {index} after {part.start!r}"
@@ -211,21 +211,21 @@ class Source(ABC, Generic[T]):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Whether the source ends by itself."""
+        """Return whether the source ends by itself."""
         return Boundedness.BOUNDED
 
     @property
     def preferred_parallelism(self) -> int | None:
-        """How many subtasks make sense, where the program does not say; ``None``: the job's default."""
+        """Return how many subtasks make sense, where the program does not say; ``None``: the job's default."""
         return None
 
     @abstractmethod
     def create_enumerator(self) -> SplitEnumerator:
-        """The part that plans, for the driver."""
+        """Return the part that plans, for the driver."""
 
     @abstractmethod
     def create_reader(self) -> SourceReader[T]:
-        """The part that reads, for a task."""
+        """Return the part that reads, for a task."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -380,10 +380,10 @@ class Sink(ABC, Generic[T]):
 
     @abstractmethod
     def create_writer(self, context: WriterContext) -> SinkWriter[T]:
-        """The part that stages, for a task."""
+        """Return the part that stages, for a task."""
 
     def create_committer(self) -> Committer | None:
-        """The part that publishes, for the driver; ``None`` if there is nothing to commit."""
+        """Return the part that publishes, for the driver; ``None`` if there is nothing to commit."""
         return None
 
 
@@ -397,7 +397,7 @@ class DriverSink(Sink[T]):
     stays_in_program: ClassVar[bool] = False
 
     def rehearsal(self, folder: str) -> DriverSink[T]:
-        return self  # its writers keep what they are given; nobody delivers it
+        return self  # its writers keep what they are given, and it is not delivered
 
     def create_writer(self, context: WriterContext) -> SinkWriter[T]:
         return _DriverWriter()

@@ -34,7 +34,7 @@ class PrintSink(DriverSink[Any]):
         stream.flush()
 
     def prefix(self, subtask: int, parallelism: int) -> str:
-        """What stands before each value.
+        """Return what stands before each value.
 
         >>> PrintSink("late").prefix(2, 4), PrintSink().prefix(0, 2), PrintSink().prefix(0, 1)
         ('late:3> ', '1> ', '')

@@ -1,6 +1,6 @@
 """A checkpoint as a value, and its one spelling on disk (`_metadata`, versioned JSON behind a checksum). Driver side.
 
-Nobody else writes or reads a field of it. JSON, because it must be readable by people, by other languages and by every
+No other module knows its fields. It is JSON, because it must be readable by people, by other languages and by every
 later version; the few values that are the user's own objects (attributes of a watermark generator) are pickled and
 base64-encoded. The line before the JSON says what the file is, its version, checksum and length, so that damage is
 told from health and a later version from damage: ``docs/formats/metadata.md``.
@@ -43,7 +43,7 @@ class SubtaskSnapshot:
 
     @property
     def files(self) -> tuple[StateFile | OperatorStateFile, ...]:
-        """All state files it refers to."""
+        """Return all state files it refers to."""
         return (*(self.sequence or ()), *((self.operator_state,) if self.operator_state is not None else ()))
 
 
@@ -59,12 +59,12 @@ class OperatorSnapshot:
 
     @property
     def has_keyed_state(self) -> bool:
-        """Whether any subtask holds keyed state."""
+        """Return whether any subtask holds keyed state."""
         return any(subtask.sequence for subtask in self.subtasks)
 
     @property
     def has_state(self) -> bool:
-        """Whether any subtask holds state, keyed or not."""
+        """Return whether any subtask holds state, keyed or not."""
         return any(subtask.files for subtask in self.subtasks)
 
 
@@ -108,7 +108,7 @@ class Manifest:
 
     @property
     def files(self) -> frozenset[str]:
-        """Names of all state files it refers to."""
+        """Return the names of all state files it refers to."""
         return frozenset(
             file.name
             for operator in self.operators.values()
@@ -118,7 +118,7 @@ class Manifest:
 
     @property
     def state_bytes(self) -> int:
-        """Size of all state files it refers to."""
+        """Return the size of all state files it refers to."""
         return sum(
             file.size
             for operator in self.operators.values()
@@ -128,7 +128,7 @@ class Manifest:
 
 
 def with_names(manifest: Manifest, rename: Callable[[str], str]) -> Manifest:
-    """The manifest with its state files under other names. They remember none of the files they were made of."""
+    """Return the manifest with its state files under other names. They remember none of the files they were made of."""
 
     def renamed(subtask: SubtaskSnapshot) -> SubtaskSnapshot:
         sequence, items = subtask.sequence, subtask.operator_state
@@ -157,7 +157,7 @@ class EpochInput:
 
     @property
     def finished(self) -> bool:
-        """Whether all sources end with it."""
+        """Return whether all sources end with it."""
         return all(slices.finished for slices in self.slices.values())
 
 
@@ -165,7 +165,7 @@ class EpochInput:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The bytes of ``_metadata``."""
+    """Return the bytes of ``_metadata``."""
     content = {
         "job-id": manifest.job_id,
         "job-name": manifest.job_name,
@@ -185,7 +185,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(data: bytes, name: str) -> Manifest:
-    """The manifest in the bytes of ``_metadata``; ``name`` is used in errors only."""
+    """Return the manifest in the bytes of ``_metadata``; ``name`` is used in errors only."""
     content = _unseal("snapshot", data, name)
     try:
         return Manifest(

@@ -52,12 +52,12 @@ def epoch_of_input(name: str) -> EpochId | None:
 
 
 def checkpoint(checkpoint_id: int) -> str:
-    """The folder of a checkpoint."""
+    """Return the folder of a checkpoint."""
     return f"chk-{checkpoint_id}"
 
 
 def metadata(checkpoint_id: int) -> str:
-    """The metadata of a checkpoint: it is complete if and only if this file exists."""
+    """Return the metadata of a checkpoint: it is complete if and only if this file exists."""
     return f"chk-{checkpoint_id}/{METADATA}"
 
 
@@ -77,34 +77,34 @@ def leader_tokens(names: Iterable[str]) -> list[int]:
 
 
 def id_of_checkpoint(name: str) -> EpochId | None:
-    """The checkpoint of a folder."""
+    """Return the checkpoint of a folder."""
     match = _CHECKPOINT.fullmatch(name)
     return EpochId(int(match[1])) if match else None
 
 
 def epoch_of_state_file(name: str) -> int | None:
-    """The epoch in which a file of the state folder was written."""
+    """Return the epoch in which a file of the state folder was written."""
     match = _STATE_FILE.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def compacted(operator: str, subtask: int, epoch: int, attempt: str) -> str:
-    """The file that a compaction makes of state as of an epoch; ``attempt`` names this one attempt at it."""
+    """Return the file that a compaction makes of state as of an epoch; ``attempt`` names this one attempt at it."""
     return f"{STATE}/{operator[:16]}-{subtask}-{epoch}-{attempt}"
 
 
 def pin(name: str) -> str:
-    """What keeps the files of a savepoint that refers to this job's directory."""
+    """Return what keeps the files of a savepoint that refers to this job's directory."""
     return f"{PINS}/{name}.json"
 
 
 def name_of_pin(name: str) -> str | None:
-    """The pin that a file of the pins folder is."""
+    """Return the pin that a file of the pins folder is."""
     return name.removesuffix(".json") if name.endswith(".json") and not name.startswith(".") else None
 
 
 def restored(operator: str, subtask: int, checkpoint_id: int, number: str) -> str:
-    """A state file that was copied from the snapshot a job was started from."""
+    """Return a state file that was copied from the snapshot a job was started from."""
     return f"{STATE}/{operator[:16]}-{subtask}-{checkpoint_id}-restored-{number}"
 
 
@@ -112,25 +112,25 @@ def restored(operator: str, subtask: int, checkpoint_id: int, number: str) -> st
 
 
 def savepoint(job_id: str, token: str) -> str:
-    """The folder of a savepoint; ``token`` is different for each."""
+    """Return the folder of a savepoint; ``token`` is different for each."""
     return f"savepoint-{job_id[:6]}-{token}"
 
 
 def keyed_state(operator: str, subtask: int) -> str:
-    """The keyed state of a subtask in a canonical savepoint."""
+    """Return the keyed state of a subtask in a canonical savepoint."""
     return f"{operator}-{subtask}.state"
 
 
 def operator_state(operator: str, subtask: int) -> str:
-    """The operator state of a subtask in a canonical savepoint."""
+    """Return the operator state of a subtask in a canonical savepoint."""
     return f"{operator}-{subtask}.operator-state"
 
 
 def is_savepoint_file(name: str) -> bool:
-    """Whether a file in a savepoint's folder can be state that was written there."""
+    """Return whether a file in a savepoint's folder can be state that was written there."""
     return _SAVEPOINT_FILE.fullmatch(name) is not None
 
 
 def exported(number: int) -> str:
-    """A state file that was copied into a savepoint as it is."""
+    """Return a state file that was copied into a savepoint as it is."""
     return f"{number}.state"

@@ -39,7 +39,7 @@ def write_pin(storage: Storage, pin: Pin) -> None:
 
 
 def read_pins(storage: Storage) -> Iterator[Pin]:
-    """All pins of a job."""
+    """Yield all pins of a job."""
     for file in storage.list(paths.PINS):
         if (name := paths.name_of_pin(file)) is not None:
             yield _decode(name, storage.read(paths.pin(name)), storage.location(paths.pin(name)))

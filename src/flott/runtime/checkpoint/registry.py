@@ -33,14 +33,14 @@ class SharedRegistry:
         self._counts: Counter[str] = Counter()  #: owners by name of a file; never zero
 
     def register(self, owner: str, names: Iterable[str]) -> None:
-        """The owner refers to these files, too, from now on. They are new, or the caller knows they are there."""
+        """Let an owner refer to these files, too. They are new, or the caller knows that they are there."""
         with self._lock:
             self._add(owner, names)
 
     def pin(self, owner: str, names: Iterable[str]) -> bool:
         """Take hold of files that others refer to at present. False, and nothing is held, if one is not among them.
 
-        What nobody refers to may be deleted at this very moment: then it is too late.
+        A file without an owner may be deleted at this very moment: then it is too late.
         """
         wanted = {self._spell(name) for name in names}
         with self._lock:
@@ -50,7 +50,7 @@ class SharedRegistry:
             return True
 
     def release(self, owner: str) -> tuple[str, ...]:
-        """Forget an owner. The names nobody refers to any more are now the caller's to delete."""
+        """Forget an owner. Return the files that have no owner any more: the caller deletes them."""
         unreferenced = []
         with self._lock:
             for name in self._held.pop(owner, ()):
@@ -61,18 +61,18 @@ class SharedRegistry:
         return tuple(sorted(unreferenced))
 
     def is_referenced(self, name: str) -> bool:
-        """Whether anybody refers to a file."""
+        """Return whether an owner refers to a file."""
         with self._lock:
             return self._spell(name) in self._counts
 
     def names_of(self, owner: str) -> frozenset[str]:
-        """What an owner refers to."""
+        """Return what an owner refers to."""
         with self._lock:
             return frozenset(self._held.get(owner, ()))
 
     @property
     def owners(self) -> frozenset[str]:
-        """Everybody who refers to anything."""
+        """Return the owners that refer to anything."""
         with self._lock:
             return frozenset(self._held)
 

@@ -56,12 +56,12 @@ class Snapshot:
 
     @property
     def located(self) -> Manifest:
-        """The manifest with absolute names."""
+        """Return the manifest with absolute names."""
         return located(self.manifest, self.root)
 
 
 def open_snapshot(path: str, sync: bool) -> Snapshot:
-    """The checkpoint or savepoint at a path, whole: a file that is missing or cut off is found here."""
+    """Return the checkpoint or savepoint at a path, whole: a file that is missing or cut off is found here."""
     storage, manifest = open_checkpoint(path, sync)
     snapshot = Snapshot(resolved(folder_of_snapshot(path)), storage.root, manifest)
     sizes = {file.name: file.size for _, _, files in _subtask_files(snapshot.located) for file in files}
@@ -113,7 +113,7 @@ def _copied(manifest: Manifest, storage: Storage) -> Manifest:
         log.info("Copying %d state files, %.1f GB, into %s.", len(names), total / 1e9, storage.root)
     for source, name in names.items():
         with open_state_file(storage, source) as original:
-            original.verify()  # whoever finds the damage in a copy would not know which file to look at
+            original.verify()  # damage that is found in a copy does not say which file it came from
         storage.copy(source, name)
         done += storage.size(name)
         if done - announced >= LARGE_BYTES:
@@ -139,7 +139,7 @@ class Claim:
     checkpoint_id: int
 
     def is_needed(self, retained: Sequence[Manifest], pins: Iterable[Pin]) -> bool:
-        """Whether a checkpoint of the job is the snapshot itself, or one of them or a pin refers to a file of it."""
+        """Return whether a checkpoint is the snapshot itself, or a checkpoint or a pin refers to a file of it."""
         if any(manifest.checkpoint_id <= self.checkpoint_id for manifest in retained):
             return True
         files = {name for manifest in retained for name in manifest.files} | {n for pin in pins for n in pin.files}
@@ -174,7 +174,7 @@ def _pin_name(job_id: str) -> str:
 
 
 def read_claim(storage: Storage) -> Claim | None:
-    """What the job was started from and owns, if there is such a thing."""
+    """Return what the job was started from and owns, if there is such a thing."""
     if not storage.exists(_CLAIM):
         return None
     try:
@@ -185,7 +185,7 @@ def read_claim(storage: Storage) -> Claim | None:
 
 
 def withdraw_claim(storage: Storage) -> None:
-    """The job never started: the snapshot stays what it was."""
+    """Give a claim up, since the job never started: the snapshot stays what it was."""
     claim = read_claim(storage)
     if claim is not None:
         root, manifest = open_checkpoint(claim.folder, storage.sync)
@@ -195,7 +195,7 @@ def withdraw_claim(storage: Storage) -> None:
 
 
 def settle_claim(claim: Claim, storage: Storage) -> None:
-    """The job needs nothing of the snapshot any more: delete it."""
+    """Delete a snapshot of which the job needs nothing any more."""
     try:
         home, manifest = open_checkpoint(claim.folder, storage.sync)
         if manifest.savepoint is None:

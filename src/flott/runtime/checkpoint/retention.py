@@ -1,4 +1,4 @@
-"""What may be deleted: pure. Which checkpoints stay, and which files stem from nobody that counts."""
+"""What may be deleted: pure. Which checkpoints stay, and which files belong to no checkpoint."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Discard:
 
 
 def subsumed(completed: Sequence[Manifest], retained: int) -> tuple[Manifest, ...]:
-    """Which of the completed checkpoints (oldest first) go. The last one never does: the job continues from it."""
+    """Return the completed checkpoints (oldest first) that go. The last one stays: the job continues from it."""
     return tuple(completed[: -max(retained, 1)])
 
 
 def orphans(
     state_files: Iterable[str], is_referenced: Callable[[str], bool], completed_epoch: int
 ) -> tuple[str, ...]:
-    """Files of the state folder that nobody refers to and no running epoch can be writing.
+    """Return files of the state folder that have no owner and that no running epoch can be writing.
 
     They stem from attempts that failed, or from a crash before their checkpoint was complete.
     """
@@ -40,7 +40,7 @@ def orphans(
 
 
 def outlive(status: JobStatus, retention: str) -> bool:
-    """Whether a job's checkpoints stay when it ends with this status: Flink's table of the retention modes.
+    """Return whether a job's checkpoints stay when it ends with this status: Flink's table of the retention modes.
 
     Those of a job that was torn from its work, or suspended to go on elsewhere, always do.
     """

@@ -1,7 +1,7 @@
 """What a savepoint consists of: a checkpoint's manifest in, a savepoint's out. Pure. Driver side.
 
-A savepoint is taken of a checkpoint whose output is committed, so it holds no committables: whoever starts from it has
-nothing left to make visible, however much later that is and wherever the output has gone meanwhile.
+A savepoint is taken of a checkpoint whose output is committed, so it holds no committables: a job that starts
+from it has nothing left to make visible, however much later that is and wherever the output has gone meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CanonicalWork:
 
 
 def canonical_work(manifest: Manifest, folder: str) -> CanonicalWork:
-    """Which files a canonical savepoint in a folder needs."""
+    """Return which files a canonical savepoint in a folder needs."""
     compactions: dict[Place, CompactionOrder] = {}
     copies: dict[str, str] = {}
     for (ident, index), operator, subtask in _subtasks(manifest):
@@ -49,7 +49,7 @@ def canonical_work(manifest: Manifest, folder: str) -> CanonicalWork:
 
 
 def canonical(manifest: Manifest, ident: str, work: CanonicalWork, compacted: Mapping[Place, StateFile]) -> Manifest:
-    """The manifest of a canonical savepoint once its files are written: all names are relative to its folder."""
+    """Return the manifest of a canonical savepoint once its files are written: all names are relative to its folder."""
 
     def subtask_of(place: Place, subtask: SubtaskSnapshot) -> SubtaskSnapshot:
         sequence, items = subtask.sequence, subtask.operator_state
@@ -68,20 +68,20 @@ def canonical(manifest: Manifest, ident: str, work: CanonicalWork, compacted: Ma
         for operator_id, operator in manifest.operators.items()
     }
     mark = SavepointMark(ident, SavepointFormatType.CANONICAL, drained=manifest.final)
-    return _of_nobody(replace(manifest, operators=operators), mark)
+    return _without_job(replace(manifest, operators=operators), mark)
 
 
 def native(manifest: Manifest, ident: str, home: str) -> Manifest:
-    """The manifest of a native savepoint: all names are absolute."""
+    """Return the manifest of a native savepoint: all names are absolute."""
     mark = SavepointMark(ident, SavepointFormatType.NATIVE, home, drained=manifest.final)
-    return _of_nobody(located(manifest, home), mark)
+    return _without_job(located(manifest, home), mark)
 
 
 def exported(manifest: Manifest, ident: str) -> tuple[Manifest, dict[str, str]]:
-    """A self-contained savepoint of any snapshot whose names are absolute, and what to copy: file -> name.
+    """Return a self-contained savepoint of a snapshot whose names are absolute, and what to copy: file -> name.
 
-    The files are copied as they are, so it needs neither the program nor its classes. Of a checkpoint nobody knows
-    whether its output was committed, so its committables stay.
+    The files are copied as they are, so it needs neither the program nor its classes. It is not known
+    whether the output of a checkpoint was committed, so its committables stay.
     """
     copies = {name: paths.exported(number) for number, name in enumerate(sorted(manifest.files))}
     drained = manifest.savepoint.drained if manifest.savepoint is not None else manifest.final
@@ -91,12 +91,12 @@ def exported(manifest: Manifest, ident: str) -> tuple[Manifest, dict[str, str]]:
 
 
 def located(manifest: Manifest, root: str) -> Manifest:
-    """The manifest with absolute names, given the folder that its relative ones are relative to."""
+    """Return the manifest with absolute names, given the folder that its relative ones are relative to."""
     return with_names(manifest, lambda name: join(root, name))
 
 
-def _of_nobody(manifest: Manifest, mark: SavepointMark) -> Manifest:
-    """Without what concerns only the job that made it."""
+def _without_job(manifest: Manifest, mark: SavepointMark) -> Manifest:
+    """Return the manifest without what concerns only the job that made it."""
     return replace(manifest, savepoint=mark, committables={}, attempts=(), accumulators=None, final=False)
 
 

@@ -62,7 +62,7 @@ def dispose_savepoint(path: str, *, sync: bool = True) -> None:
 
 
 def release_pin(home: Storage, name: str, job_name: str) -> None:
-    """Let go of files of a job, and delete those that nobody needs any more, unless the job runs and does so itself."""
+    """Delete a pin, and the files that only it kept, unless the job runs and deletes them itself."""
     pins = {pin.name: pin for pin in read_pins(home)}
     if name not in pins:
         return
@@ -79,7 +79,7 @@ def release_pin(home: Storage, name: str, job_name: str) -> None:
 
 
 def discard_checkpoint(home: Storage, manifest: Manifest, pin: str) -> None:
-    """Delete a checkpoint of a job that does not run, and what only it needed: whoever took it over is done with it."""
+    """Delete a checkpoint of a job that does not run, and what only it needed, after its claim was settled."""
     store = CheckpointStore(home)
     store.claim(manifest.job_name, take_over=False)
     try:

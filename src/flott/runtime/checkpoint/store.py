@@ -46,7 +46,7 @@ class CheckpointStore:
 
     @property
     def fence(self) -> Fence | None:
-        """What keeps a deposed leader out, if there can be one."""
+        """Return what keeps a deposed leader out, if there can be one."""
         return self.storage.fence
 
     def claim(self, job_name: str, *, take_over: bool = True) -> None:
@@ -97,7 +97,7 @@ class CheckpointStore:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the directory is this process's own at present."""
+        """Return whether the directory is this process's own at present."""
         return self._lock is not None
 
     def release(self) -> None:
@@ -109,8 +109,8 @@ class CheckpointStore:
             self._lock = None
 
     def _delete_drafts(self) -> None:
-        """Delete what a crash left half written. Nobody else writes here while the lock is held."""
-        with contextlib.suppress(StorageError):  # they are in nobody's way
+        """Delete what a crash left half written. No other process writes here while the lock is held."""
+        with contextlib.suppress(StorageError):  # what is left does no harm
             checkpoints = [name for name in self.storage.list(".") if paths.id_of_checkpoint(name) is not None]
             self.storage.delete_all(self.storage.drafts((".", paths.PINS, *checkpoints)))
             for name in self.storage.list(paths.INPUTS):
@@ -159,19 +159,19 @@ class CheckpointStore:
         return _issue_permit(manifest.checkpoint_id, now_ms, replay=True, final=manifest.final, leader=self.token)
 
     def read(self, checkpoint_id: EpochId) -> Manifest:
-        """A completed checkpoint."""
+        """Return a completed checkpoint."""
         name = paths.metadata(checkpoint_id)
         manifest = decode_manifest(self.storage.read(name), self.storage.location(name))
         self._complete.add(checkpoint_id)
         return manifest
 
     def checkpoint_ids(self) -> list[EpochId]:
-        """The numbers of all completed checkpoints, ascending."""
+        """Return the numbers of all completed checkpoints, ascending."""
         ids = sorted(ident for name in self.storage.list(".") if (ident := paths.id_of_checkpoint(name)) is not None)
         return [ident for ident in ids if self.storage.exists(paths.metadata(ident))]
 
     def completed(self) -> list[Manifest]:
-        """All completed checkpoints, oldest first."""
+        """Return all completed checkpoints, oldest first."""
         return [self.read(ident) for ident in self.checkpoint_ids()]
 
     # --- deleting ----------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class CheckpointStore:
         self.storage.delete_all([*map(paths.epoch_input, discard.checkpoints), *discard.files])
 
     def state_files(self) -> Iterator[str]:
-        """Names in the state folder."""
+        """Yield the names in the state folder."""
         return self.storage.list(paths.STATE)
 
     def stale_inputs(self, oldest_retained: int) -> Iterator[EpochId]:
@@ -206,9 +206,10 @@ class CheckpointStore:
         self.release()
 
     def delete_everything(self) -> None:
-        """The job is over and nobody wants its checkpoints. What savepoints refer to stays, until they are disposed.
+        """Delete all checkpoints of a job that is over. What savepoints refer to stays until they are disposed of.
 
-        With high availability, that it is over must be durable elsewhere by now: who finds nothing begins anew.
+        With high availability, that it is over must be durable elsewhere by now: a leader that finds nothing would
+        start the job again from the beginning.
         """
         pinned = {name for pin in read_pins(self.storage) if not pin.is_void(self.storage) for name in pin.files}
         if not pinned:

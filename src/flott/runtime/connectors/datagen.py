@@ -69,7 +69,7 @@ class DataGeneratorEnumerator(SplitEnumerator):
             self._positions[int(part.split)] = part.start + -(-(position - part.start) // stride) * stride
 
     def pending(self, now_ms: int) -> Pending:
-        """Those that are due; without a rate and an end there are always more, which is no lag."""
+        """Return how many are due; without a rate and an end there are always more, which is no lag."""
         due = self._due(now_ms if self._origin_ms is None else self._origin_ms, now_ms)
         if due is None:
             return Pending()
@@ -80,7 +80,7 @@ class DataGeneratorEnumerator(SplitEnumerator):
         return {"version": 1, "origin_ms": self._origin_ms, "positions": list(self._positions)}
 
     def _widened(self, parallelism: int) -> list[int]:
-        """The positions, dealt out anew if there are more subtasks than splits and nothing stands in the way."""
+        """Return the positions, distributed again if there are more subtasks than splits and all allow it."""
         lowest = min(self._positions, default=0)
         stride = len(self._positions)
         ended = self._count is not None and any(position >= self._count for position in self._positions)
@@ -88,13 +88,13 @@ class DataGeneratorEnumerator(SplitEnumerator):
         return _level(lowest, parallelism) if parallelism > stride and level else self._positions
 
     def _ends_by_dealing(self, split: int, positions: list[int]) -> bool:
-        """Whether a split had something left and, dealt out anew, has nothing: an empty slice must say it ended."""
+        """Return whether a split that is distributed again has nothing left: an empty slice must say that it ended."""
         if self._count is None or split >= len(self._positions):
             return False
         return self._positions[split] < self._count <= positions[split]
 
     def _due(self, origin_ms: int, now_ms: int) -> int | None:
-        """All indices below this are due; ``None``: every one."""
+        """Return the index below which all are due; ``None``: every one is."""
         if self._rate is None:
             return self._count
         by_rate = floor(max(0, now_ms - origin_ms) * self._rate / 1000) + 1
@@ -122,7 +122,7 @@ def _lowest(due: int | None, affordable: int) -> int:
 
 
 def _level(lowest: int, stride: int) -> list[int]:
-    """Where each split goes on if everything below ``lowest`` has been read and nothing else.
+    """Return where each split goes on if everything below ``lowest`` has been read and nothing else.
 
     >>> _level(10, 4)
     [12, 13, 10, 11]

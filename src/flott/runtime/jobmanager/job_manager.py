@@ -20,6 +20,7 @@ from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.task_resources import TaskResources, make_task_resources
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
 from flott.runtime.orders import Order
+from flott.runtime.storage import initialize_object_stores
 
 log = logging.getLogger("flott.cluster")
 
@@ -118,6 +119,7 @@ class JobManager:
         return self._work.submit(self._dispose, path)
 
     def _dispose(self, path: str) -> None:
+        initialize_object_stores(self.configuration)
         dispose_savepoint(path, sync=options.read(self.configuration, options.STORAGE_SYNC))
 
     def task_managers(self) -> Sequence[TaskManagerView]:

@@ -29,13 +29,13 @@ class WholeFolders:
                 shutil.rmtree(left, ignore_errors=True)
 
     def draft(self, name: str) -> Path:
-        """A new, empty folder that nobody sees."""
+        """Make a new, empty folder that is not read."""
         draft = self._place(name)
         draft.mkdir(mode=0o700)  # without its parents: a leader's folder that is gone is not made again
         return draft
 
     def publish(self, draft: Path, name: str) -> None:
-        """Give a draft its name. Raises ``FileExistsError``, or another ``OSError``, if somebody has that name."""
+        """Give a draft its name. Raises ``FileExistsError``, or another ``OSError``, if the name is taken."""
         draft.rename(self.root / name)
 
     def flush(self) -> None:

@@ -21,7 +21,7 @@ class BucketAssigner(ABC):
 
     @abstractmethod
     def buckets(self, values: list[Any], now_ms: int) -> str | list[str]:
-        """The bucket of all the records, or one for each."""
+        """Return the bucket of all the records, or one for each."""
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
@@ -114,7 +114,7 @@ _OFFSET = re.compile(r"(?:GMT|UTC|Z)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?")
 
 
 def time_zone(timezone_id: str) -> tzinfo:
-    """The zone of a name such as ``Europe/Berlin``, ``UTC`` or ``GMT-08:00``."""
+    """Return the zone of a name such as ``Europe/Berlin``, ``UTC`` or ``GMT-08:00``."""
     offset = _OFFSET.fullmatch(timezone_id)
     if offset and timezone_id:
         minutes = int(offset[2] or 0) * 60 + int(offset[3] or 0)

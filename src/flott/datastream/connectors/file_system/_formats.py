@@ -116,7 +116,7 @@ class BulkFormat:
 
     @staticmethod
     def parquet(columns: Sequence[str] | None = None) -> BulkFormat:
-        """The rows of Parquet files as dicts; only the given columns, if any are given. Needs ``pyarrow``."""
+        """Return the rows of Parquet files as dicts; only the given columns, if any are given. Needs ``pyarrow``."""
         return ParquetFormat(None if columns is None else tuple(columns))
 
 

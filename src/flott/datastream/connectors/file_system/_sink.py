@@ -94,43 +94,43 @@ class FileSink(Sink[Any]):
             self._sink = sink
 
         def with_bucket_check_interval(self, interval: int) -> Self:
-            """Accepted for ported programs: buckets are checked after every checkpoint."""
+            """Do nothing, for ported programs: buckets are checked after every checkpoint."""
             return self
 
         def with_bucket_assigner(self, bucket_assigner: BucketAssigner | Callable[[Any], str]) -> Self:
-            """Which directory a record goes to; a plain function of the record will do."""
+            """Set which directory a record goes to; a plain function of the record will do."""
             if not isinstance(bucket_assigner, BucketAssigner):
                 bucket_assigner = FunctionBucketAssigner(bucket_assigner)
             self._sink = replace(self._sink, bucket_assigner=bucket_assigner)
             return self
 
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-            """How part files are called."""
+            """Set how part files are named."""
             self._sink = replace(self._sink, output_file_config=output_file_config)
             return self
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-            """When part files are published."""
+            """Set when part files are published."""
             self._sink = replace(self._sink, rolling_policy=rolling_policy)
             return self
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
-            """Accepted for ported programs: the rolling policy decides what is put together."""
+            """Do nothing, for ported programs: the rolling policy decides what is put together."""
             return self
 
         def disable_compact(self) -> Self:
-            """Accepted for ported programs."""
+            """Do nothing, for ported programs."""
             return self
 
         def build(self) -> FileSink:
-            """The sink."""
+            """Return the sink."""
             return self._sink
 
     class BulkFormatBuilder(RowFormatBuilder):
         """Collects the settings of a sink for a bulk format."""
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-            """Only :class:`OnCheckpointRollingPolicy`: the files of a bulk format cannot be put together."""
+            """Accept :class:`OnCheckpointRollingPolicy` only: the files of a bulk format cannot be put together."""
             if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
                 raise ProgramError(f"A bulk format rolls on every checkpoint, found {rolling_policy}.")
             return self

@@ -27,12 +27,12 @@ class FileEnumeratorProvider:
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Large files are read by several subtasks, where the format and the compression allow it."""
+        """Return the one with which several subtasks read a large file, where format and compression allow it."""
         return FileEnumeratorProvider()
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Each file is read from front to back by one subtask at a time."""
+        """Return the one with which a file is read from front to back by one subtask at a time."""
         return FileEnumeratorProvider(None)
 
 
@@ -110,18 +110,18 @@ class FileSourceBuilder:
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
-        """How files are cut into splits."""
+        """Set how files are cut into splits."""
         if file_enumerator.block_bytes is not None and file_enumerator.block_bytes < 1:
             raise ProgramError(f"A part of a file has at least one byte, found {file_enumerator.block_bytes}.")
         self._source = replace(self._source, block_bytes=file_enumerator.block_bytes)
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
-        """Accepted for ported programs: the job balances what its subtasks read."""
+        """Do nothing, for ported programs: the job balances what its subtasks read."""
         return self
 
     def build(self) -> FileSource:
-        """The source."""
+        """Return the source."""
         return self._source
 
 

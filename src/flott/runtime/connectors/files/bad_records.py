@@ -21,7 +21,7 @@ class BadRecords:
         self._sample = ""
 
     def report(self, offset: int, content: bytes, reason: str) -> None:
-        """Something at this byte cannot be read."""
+        """Report that something at this byte cannot be read."""
         message = f"{self._path}, byte {offset}: {reason}. Found {shortened(content)}."
         if self._on_error == "fail":
             raise TypeMismatchError(message + " Repair the file or name the right format.")
@@ -35,5 +35,5 @@ class BadRecords:
 
 
 def shortened(content: bytes) -> str:
-    """The beginning of something long, for a message."""
+    """Return the beginning of something long, for a message."""
     return repr(content) if len(content) <= _SHOWN else f"{content[:_SHOWN]!r}… ({len(content)} bytes)"

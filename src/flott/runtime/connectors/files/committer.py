@@ -103,7 +103,7 @@ class FileCommitter(Committer):
             ) from error
 
     def _take_over(self, permit: CommitPermit) -> None:
-        """Before the first look at the directories: no deposed leader rolls anything any more."""
+        """Depose former leaders before the directories are read: none of them rolls anything any more."""
         if permit.leader and self._opened and self._fence is None and os.path.isdir(self._sink.base_path):
             fence = PosixFence(self._path("", fence_folder(self._writer)), permit.leader)
             fence.claim()
@@ -124,7 +124,7 @@ class FileCommitter(Committer):
                 remove(self._path(bucket, file_name))
 
     def _publish(self, permit: CommitPermit, committables: Sequence[Json]) -> None:
-        """Bulk: each staged file is a part."""
+        """Make each staged file of a bulk format a part."""
         touched = set()
         for committable in committables:
             part = PartName(committable["writer"], committable["subtask"], committable["epoch"], committable["epoch"])
@@ -168,7 +168,7 @@ class FileCommitter(Committer):
                 # Published before the restart, and a consumer has moved the part on: that is what parts are for.
                 log.warning("%s. It was most likely published and moved on before the job restarted.", what)
                 return False
-            raise StateError(f"{what}. Somebody deleted it: restore it, or start the job anew.") from None
+            raise StateError(f"{what}. It was deleted: restore it, or start the job again without its state.") from None
 
     def _check_not_rewound(self, committable: Json) -> None:
         staged = self._path(committable["bucket"], committable["staged"])
@@ -249,7 +249,7 @@ class FileCommitter(Committer):
         return listing
 
     def _files(self) -> Iterator[tuple[str, str]]:
-        """All files below the base path, as bucket and name."""
+        """Yield all files below the base path, as bucket and name."""
         base = self._sink.base_path
         for folder, _, file_names in os.walk(base):
             bucket = "" if folder == base else os.path.relpath(folder, base)

@@ -22,12 +22,12 @@ _UNPACK: dict[str, Callable[[Any, str], object]] = {
 
 
 def is_compressed(path: str) -> bool:
-    """Whether the file must be unpacked, and so cannot be entered in the middle."""
+    """Return whether the file must be unpacked, and so cannot be entered in the middle."""
     return path.endswith(tuple(_UNPACK))
 
 
 def has_byte_lines(charset_name: str) -> bool:
-    """Whether a line ends at every byte 10 and nowhere else, as in UTF-8 and unlike UTF-16."""
+    """Return whether a line ends at every byte 10 and nowhere else, as in UTF-8 and unlike UTF-16."""
     return "\n".encode(charset_name) == b"\n" and codecs.lookup(charset_name).name not in ("utf-7", "hz")
 
 
@@ -45,7 +45,7 @@ def file_or_path(path: str) -> Any:
 
 
 def open_as_utf8(path: str, charset_name: str) -> BinaryIO:
-    """The content of a file in any character set, as UTF-8."""
+    """Return the content of a file in any character set, as UTF-8."""
     text = io.TextIOWrapper(cast("io.BufferedReader", open_bytes(path)), charset_name, newline="")
     return cast(BinaryIO, io.BufferedReader(_Transcoded(text)))
 

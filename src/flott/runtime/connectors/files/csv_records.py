@@ -66,14 +66,14 @@ class CsvDecoder:
             self._build = record_builder(self._format, tuple(header))
 
     def decode(self, block: bytes) -> list[Any]:
-        """The records of a block; raises if one is unreadable or goes on after the block."""
+        """Return the records of a block; raises if one is unreadable or goes on after the block."""
         text = io.StringIO(block.decode(self._charset), newline="\n")
         build = self._build
         assert build is not None, "the header is read first"
         return build([row for row in csv.reader(text, **self._dialect) if row])
 
     def decode_each(self, offset: int, block: bytes, cursor: LineCursor, bad: BadRecords) -> list[Any]:
-        """The records that start in a block, one by one; the cursor moves to the end of the last."""
+        """Return the records that start in a block, one by one; the cursor moves to the end of the last."""
         records: list[Any] = []
         build = self._build
         assert build is not None, "the header is read first"
@@ -128,7 +128,7 @@ class _LineFeed:
 
 
 def record_builder(format: CsvFormat, names: tuple[str, ...] | None) -> Callable[[list[list[str]]], list[Any]]:
-    """The function that makes records of the fields of lines, by columns; it raises ValueError if it cannot."""
+    """Return the function that makes records of the fields of lines, by columns; it raises ValueError if it cannot."""
     types = format.types
     if isinstance(types, dict):
         types = tuple(types.get(name, str) for name in names or ())
@@ -156,7 +156,7 @@ def record_builder(format: CsvFormat, names: tuple[str, ...] | None) -> Callable
 
 
 def _column(texts: Sequence[str], column: Converter, null: str | None) -> Sequence[Any]:
-    """The values of a column, at once if nothing in it needs care."""
+    """Return the values of a column, at once if nothing in it needs care."""
     if null is None or null not in texts:
         if column is str:
             return texts

@@ -22,7 +22,7 @@ class FoundFile:
 
 
 def check_paths(paths: Sequence[str], watching: bool) -> None:
-    """Refuse paths nobody can read, before anything runs. What is watched may be a pattern nothing matches yet."""
+    """Refuse paths that cannot be read, before anything runs. What is watched may be a pattern nothing matches yet."""
     for path in paths:
         if is_object_location(path):
             if not watching and not find_objects(path):
@@ -42,7 +42,7 @@ def check_paths(paths: Sequence[str], watching: bool) -> None:
 
 
 def find_files(paths: Sequence[str]) -> list[FoundFile]:
-    """All files below the paths, each once, sorted by path."""
+    """Return all files below the paths, each once, sorted by path."""
     found: dict[str, FoundFile] = {}
     for path in paths:
         for file in _below(path):
@@ -51,7 +51,7 @@ def find_files(paths: Sequence[str]) -> list[FoundFile]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether readers leave a file or directory alone: it is unfinished or not data."""
+    """Return whether readers leave a file or directory alone: it is unfinished or not data."""
     return name.startswith((".", "_"))
 
 

@@ -122,7 +122,7 @@ class FileEnumerator(SplitEnumerator):
         self._drop_opened()
 
     def pending(self, now_ms: int) -> Pending:
-        """Bytes, as they are in the files; of Parquet nobody knows without reading the footers of all."""
+        """Bytes, as they are in the files; for Parquet that is unknown until all footers are read."""
         if not self._layout.in_bytes:
             return Pending()
         half_read = sum(max(0, split.stop - split.position) for split in self._open.values())
@@ -143,7 +143,7 @@ class FileEnumerator(SplitEnumerator):
             self._cursor = split.path
 
     def _upcoming(self) -> Iterator[FileSplit]:
-        """The splits to open next, in order. Empty files have none."""
+        """Yield the splits to open next, in order. Empty files have none."""
         if self._rest is not None:
             yield from self._blocks(*self._rest)
         for file in self._pending:
@@ -204,7 +204,7 @@ class _Draft:
 
     @property
     def share(self) -> int:
-        """How much to read of one split: no more than a subtask's part, so that all have something to read."""
+        """Return how much to read of one split: no more than a subtask's part, so that all have something to read."""
         return max(1, min(self._share, self._left))
 
     @property

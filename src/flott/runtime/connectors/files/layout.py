@@ -24,17 +24,17 @@ class Layout(Protocol):
     units_per_record: float  #: how far a record moves the position, as long as nothing was read
 
     def measure(self, file: FoundFile) -> int:
-        """The position after the last record."""
+        """Return the position after the last record."""
 
     def block_end(self, path: str, start: int, end: int) -> int:
-        """Where the split that starts here ends."""
+        """Return where the split that starts here ends."""
 
     def slice_stop(self, path: str, position: int, share: int, stop: int) -> int:
-        """Where a slice of about this size ends, at ``stop`` at the latest."""
+        """Return where a slice of about this size ends, at ``stop`` at the latest."""
 
 
 def layout_of(format: StreamFormat | BulkFormat, block_bytes: int | None) -> Layout:
-    """The layout of a format's files."""
+    """Return the layout of a format's files."""
     if isinstance(format, ParquetFormat):
         return RowLayout(block_bytes)
     if isinstance(format, StreamFormat):
@@ -43,7 +43,7 @@ def layout_of(format: StreamFormat | BulkFormat, block_bytes: int | None) -> Lay
 
 
 def is_read_whole(format: StreamFormat, path: str) -> bool:
-    """Whether a file has no positions to enter it at, so that one slice is all of it."""
+    """Return whether a file has no positions to enter it at, so that one slice is all of it."""
     charset_name = format.charset_name if isinstance(format, (TextLineFormat, CsvFormat)) else "UTF-8"
     return is_compressed(path) or not has_byte_lines(charset_name)
 

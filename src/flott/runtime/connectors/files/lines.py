@@ -2,7 +2,7 @@
 
 The rule that lets a file be cut anywhere: **a position is the start of a line if it is 0 or follows a newline byte; a
 slice [start, stop) holds the lines that start in it.** A reader that enters at a position which is no line start skips
-to the next one, because the line it is in belongs to whoever holds its start. A reader reads its last line to the end,
+to the next one, because the line it is in belongs to the reader of its start. A reader reads its last line to the end,
 beyond ``stop`` if need be. So any cutting gives every line exactly once, and no slice needs to know its neighbours.
 """
 
@@ -38,7 +38,7 @@ class LineCursor:
             self.position += len(self._line())
 
     def take(self, stop: int | None, chunk_bytes: int = CHUNK_BYTES) -> bytes:
-        """Some whole lines that start before ``stop``; nothing if there are no more."""
+        """Return some whole lines that start before ``stop``; nothing if there are no more."""
         if stop is not None and self.position >= stop:
             return b""
         data = self._file.read(chunk_bytes if stop is None else min(chunk_bytes, stop - self.position))
@@ -52,13 +52,13 @@ class LineCursor:
         return data
 
     def take_line(self) -> bytes:
-        """The next line, wherever it starts; nothing at the end of the file."""
+        """Return the next line, wherever it starts; nothing at the end of the file."""
         line = self._line()
         self.position += len(line)
         return line
 
     def _line(self) -> bytes:
-        """What there is up to the next newline, or to the end."""
+        """Return what there is up to the next newline, or to the end."""
         limit = -1 if self._end is None else self._end - self.position
         if limit == 0:
             return b""
@@ -75,7 +75,7 @@ class LineCursor:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a block of whole lines, without their ends.
+    """Return the lines of a block of whole lines, without their ends.
 
     >>> split_lines("a\\r\\nb\\n\\n")
     ['a', 'b', '']
@@ -89,7 +89,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def lines_with_offsets(offset: int, block: bytes) -> Iterator[tuple[int, bytes]]:
-    """Each line of a block, with its end, and where it starts."""
+    """Yield each line of a block, with its end, and where it starts."""
     start = 0
     while start < len(block):
         stop = block.find(b"\n", start) + 1 or len(block)

@@ -21,12 +21,12 @@ from flott.datastream.connectors.file_system._parts import OutputFileConfig
 
 
 def writer_token(job_id: str, operator_id: str) -> str:
-    """Who writes."""
+    """Return the name of a writer: the sink of a job."""
     return blake2b(f"{job_id}/{operator_id}".encode(), digest_size=6).hexdigest()
 
 
 def fence_folder(writer: str) -> str:
-    """Where leaders say that they write; they may depose each other."""
+    """Return the folder of the fence, with which leaders depose each other."""
     return f".flott-fence-{writer}"
 
 
@@ -109,7 +109,7 @@ class FileNames:
         return f"{self._prefix}-{name.writer}-{name.subtask}-{name.first}-{name.last}{self._suffix}"
 
     def read(self, file_name: str) -> StagedName | SegmentName | RollingName | PartName | None:
-        """What a file is, or ``None`` if it is not one of this sink's."""
+        """Return what a file is, or ``None`` if it is not one of this sink's."""
         if match := self._part.fullmatch(file_name):
             return PartName(match[1], int(match[2]), int(match[3]), int(match[4]))
         if match := self._segment.fullmatch(file_name):
@@ -121,5 +121,5 @@ class FileNames:
         return None
 
     def is_staged_by(self, name: StagedName, attempts: frozenset[str]) -> bool:
-        """Whether one of the attempts wrote a file. ``name`` was read, so its attempt is spelled for a file name."""
+        """Return whether one of the attempts wrote a file. The attempt in a name is quoted for a file system."""
         return unquote(name.attempt) in attempts

@@ -65,17 +65,17 @@ class Pending:
 
     @property
     def location(self) -> str:
-        """Where it is, below the base path."""
+        """Return where it is, below the base path."""
         return join(object_staging(self.writer), self.staged)
 
     @property
     def group(self) -> str:
-        """What may be put into one part: the output of one subtask of one writer in one bucket."""
+        """Return what may be put into one part: the output of one subtask of one writer in one bucket."""
         return f"{self.writer}-{self.subtask}-{self.bucket}"
 
     @property
     def segment(self) -> Segment:
-        """The same as the rolling policy sees it."""
+        """Return the same as the rolling policy sees it."""
         return Segment(SegmentName(self.writer, self.subtask, self.epoch, self.time_ms), self.bytes)
 
 
@@ -105,7 +105,7 @@ class Commits:
 
     @property
     def objects(self) -> set[str]:
-        """The staged objects that are committed, and not yet deleted."""
+        """Return the staged objects that are committed, and not yet deleted."""
         committed = [*self.pending, *(entry for part in self.rolling for entry in part)]
         return {entry.location for entry in committed} | set(self.rolled)
 

@@ -23,7 +23,7 @@ ROW_GROUP_ROWS = 64 * 1024
 
 
 def row_groups(path: str) -> tuple[list[int], list[int]]:
-    """Where each row group ends, in rows, and how many bytes each has."""
+    """Return where each row group ends, in rows, and how many bytes each has."""
     try:
         metadata = pq.read_metadata(file_or_path(path))
     except (OSError, pa.ArrowException) as error:
@@ -128,7 +128,7 @@ class ParquetFileWriter:
         self._rows = []
 
     def _inferred(self) -> Any:
-        """The schema of the rows so far: Arrow by itself would look at the fields of the first row only."""
+        """Return the schema of the rows so far: Arrow by itself would look at the fields of the first row only."""
         names = dict.fromkeys(name for row in self._rows for name in row)
         return pa.schema([(name, pa.array([row.get(name) for row in self._rows]).type) for name in names])
 

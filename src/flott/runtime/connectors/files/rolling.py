@@ -22,7 +22,7 @@ class Segment:
 
 
 def is_due(policy: RollingPolicy, segments: Sequence[Segment], now_ms: int) -> bool:
-    """Whether the segments of one subtask and bucket, in order, are to be published now."""
+    """Return whether the segments of one subtask and bucket, in order, are to be published now."""
     if not isinstance(policy, DefaultRollingPolicy):
         return True
     return (
@@ -33,7 +33,7 @@ def is_due(policy: RollingPolicy, segments: Sequence[Segment], now_ms: int) -> b
 
 
 def is_abandoned(policy: RollingPolicy, segments: Sequence[Segment], now_ms: int) -> bool:
-    """Whether segments of another writer have been left behind."""
+    """Return whether segments of another writer have been left behind."""
     default = policy if isinstance(policy, DefaultRollingPolicy) else DefaultRollingPolicy()
     longest_ms = max(default.rollover_interval, default.inactivity_interval)
     return now_ms - segments[-1].name.time_ms >= ABANDONED_AFTER_INTERVALS * longest_ms

@@ -17,10 +17,10 @@ class LineDecoder(Protocol):
     """What is in a line."""
 
     def decode(self, block: bytes) -> list[Any]:
-        """The records of a block of whole lines; raises ValueError if any is unreadable."""
+        """Return the records of a block of whole lines; raises ValueError if any is unreadable."""
 
     def decode_each(self, offset: int, block: bytes, bad: BadRecords) -> list[Any]:
-        """The same, one by one, reporting what is unreadable."""
+        """Return the same, decoded one by one, and report what is unreadable."""
 
 
 class TextDecoder:

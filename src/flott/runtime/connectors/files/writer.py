@@ -117,7 +117,7 @@ class FileWriter(SinkWriter[Any]):
 
 
 def checked_bucket(bucket: object) -> str:
-    """The bucket in its one spelling; refuses one that would lie outside the base path.
+    """Return the bucket in its one spelling; refuses one that would lie outside the base path.
 
     >>> checked_bucket("a//b/"), checked_bucket("")
     ('a/b', '')
@@ -130,7 +130,7 @@ def checked_bucket(bucket: object) -> str:
 
 
 def staged_file(sink: FileSink, path: str, record_type: TypeInformation | None = None) -> StagedFile:
-    """The writer of the sink's format."""
+    """Return the writer of the sink's format."""
     if isinstance(sink.encoder, SimpleStringEncoder):
         return EncodedFile(path, sink.encoder.for_records_of(record_type), b"")
     if isinstance(sink.encoder, Encoder):
@@ -143,7 +143,7 @@ def staged_file(sink: FileSink, path: str, record_type: TypeInformation | None =
 
 
 def encoder_header(encoder: Encoder | BulkWriterFactory) -> bytes:
-    """What stands at the beginning of every part: the encoder's attribute ``header``, if it has one."""
+    """Return what stands at the beginning of every part: the encoder's attribute ``header``, if it has one."""
     header = getattr(encoder, "header", b"")
     return header if isinstance(header, bytes) else b""
 
@@ -165,7 +165,7 @@ class EncodedFile:
             self.finish()
 
     def finish(self) -> None:
-        with open(self._path, "ab") as file:  # the name is this attempt's own, so nobody else appends
+        with open(self._path, "ab") as file:  # the name is this attempt's own, so no other process appends
             file.writelines(self._buffer)
         self._buffer.clear()
         self._buffered_bytes = 0

@@ -36,10 +36,10 @@ class Election(Protocol):
         """Stand by until this process leads; None if ``stop`` is set first."""
 
     def leader(self) -> Leader | None:
-        """Who leads at present, for standbys and clients; None: nobody, or nobody knows."""
+        """Return the present leader, for standbys and clients; None: there is none, or it is not known."""
 
     def resign(self) -> None:
-        """Give leadership up, once everything that was done in its name has ended: somebody else leads at once."""
+        """Give leadership up, once everything that was done in its name has ended: another process leads at once."""
 
 
 class NoElection:
@@ -61,7 +61,7 @@ class NoElection:
 
 
 def make_election(configuration: Configuration) -> Election:
-    """The election that ``high-availability.type`` asks for. Nobody stands for it yet, and nothing is connected."""
+    """Return the election that ``high-availability.type`` asks for. Nothing is connected yet."""
     kind = options.read(configuration, cluster_options.HA_TYPE)
     if kind == "none":
         return NoElection()

@@ -4,7 +4,7 @@
         17               the lease of the leader with token 17: who it is, and how often it was renewed
         17.over          that leader has resigned
 
-A token belongs to whoever creates its lease: a hard link to a finished draft, which succeeds for one process only. So a
+A token belongs to the process that creates its lease, as a hard link to a finished draft: only one succeeds. So a
 lease is never seen half written. The one with the highest token leads. It renews its lease by replacing it with one
 that has a higher count. A standby that sees the same lease unchanged for ``timeout``, by its own clock, takes the next
 token. The leader gives up by itself when its last renewal *began* more than two thirds of ``timeout`` ago, by its own
@@ -52,7 +52,7 @@ class Lease:
     over: bool = False
 
     def encode(self) -> bytes:
-        """The content of the file."""
+        """Return the content of the file."""
         return json.dumps({"address": self.address, "holder": self.holder, "count": self.count}).encode()
 
 
@@ -64,11 +64,11 @@ class Sighting:
     since: float
 
     def seen(self, lease: Lease | None, now: float) -> Sighting:
-        """What is known after another look."""
+        """Return what is known after another look."""
         return self if lease == self.lease else Sighting(lease, now)
 
     def is_free(self, looked_at: float, timeout: float) -> bool:
-        """Whether whoever began its last look at that time may take the next token."""
+        """Return whether a process whose last look began at that time may take the next token."""
         return self.lease is None or self.lease.over or looked_at - self.since >= timeout
 
 
@@ -79,7 +79,7 @@ class LeaseFolder:
         self.folder = folder
 
     def current(self) -> Lease | None:
-        """The lease with the highest token."""
+        """Return the lease with the highest token."""
         try:
             names = os.listdir(self.folder)
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class LeaseFolder:
         return Lease(max(tokens), content["address"], content["holder"], content["count"], is_over)
 
     def take(self, lease: Lease) -> bool:
-        """Create the lease of a token; whether nobody else has."""
+        """Create the lease of a token; return False if another process has."""
         self.folder.mkdir(parents=True, exist_ok=True)
         draft = self._draft(lease)
         try:
@@ -110,7 +110,7 @@ class LeaseFolder:
         os.replace(draft, self.folder / str(lease.token))
 
     def end(self, lease: Lease) -> None:
-        """Say that the lease will not be renewed: nobody needs to wait."""
+        """Say that the lease will not be renewed, so that standbys need not wait."""
         (self.folder / f"{lease.token}{_OVER}").touch()
 
     def forget_before(self, token: int) -> None:
@@ -214,10 +214,10 @@ class LeaseElection:
         self._leases.renew(self._lease)
         return None
 
-    # --- for everybody -----------------------------------------------------------------------------------------------
+    # --- for all processes -------------------------------------------------------------------------------------------
 
     def leader(self) -> Leader | None:
-        """Who has the lease. One that has died is named until somebody takes over."""
+        """Return the holder of the lease. One that has died is returned until another process takes over."""
         try:
             current = self._leases.current()
         except (OSError, ValueError, LookupError):

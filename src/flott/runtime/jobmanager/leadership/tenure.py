@@ -14,7 +14,7 @@ log = logging.getLogger("flott.cluster")
 class Tenure:
     """Confirms a leadership at an interval, and loses it when that fails for too long.
 
-    What counts is when the last confirmation that succeeded *began*, by the own monotonic clock: whoever waits for
+    What counts is when the last confirmation that succeeded *began*, by the own monotonic clock: a standby waiting for
     signs of life has not seen the last one earlier. A thread of its own watches the time, since a confirmation may
     hang; after the process was stopped for too long it is the first to know.
     """
@@ -38,17 +38,17 @@ class Tenure:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the last confirmation still counts."""
+        """Return whether the last confirmation still counts."""
         return not self.lost.is_set() and self._clock.monotonic() - self._confirmed < self._valid
 
     def lose(self, reason: str) -> None:
-        """It is over."""
+        """Say that it is over."""
         if not self.lost.is_set():
             log.error("This JobManager does not lead any more: %s.", reason)
             self.lost.set()
 
     def end(self) -> None:
-        """It was given up: nobody has to be told."""
+        """End it without telling, since it was given up."""
         self._ended.set()
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -60,7 +60,7 @@ class Tenure:
             began = self._clock.monotonic()
             try:
                 if not self.is_valid:
-                    continue  # too late: somebody may be taking over
+                    continue  # too late: another process may be taking over
                 reason = confirm()
             except Exception as error:
                 log.warning("That this JobManager leads could not be confirmed: %s: %s", type(error).__name__, error)

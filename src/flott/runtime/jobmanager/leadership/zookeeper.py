@@ -78,7 +78,7 @@ class ZooKeeperElection:
         only_creator = options.read(configuration, cluster_options.ZOOKEEPER_ACL) == "creator"
         if only_creator and password is None:
             raise ConfigurationError(
-                "high-availability.zookeeper.client.acl creator needs somebody to be: set flott.ha.zookeeper.password"
+                "high-availability.zookeeper.client.acl creator needs a user: set flott.ha.zookeeper.password"
                 " to user:password."
             )
         root = options.read(configuration, cluster_options.ZOOKEEPER_ROOT).strip("/")
@@ -119,7 +119,7 @@ class ZooKeeperElection:
         return None
 
     def _connect_patiently(self, stop: threading.Event) -> KazooClient | None:
-        """The first time a ZooKeeper that does not answer is an error: most likely the address is wrong."""
+        """Return the first time a ZooKeeper that does not answer is an error: most likely the address is wrong."""
         while not stop.is_set():
             try:
                 client = self._connect()
@@ -171,7 +171,7 @@ class ZooKeeperElection:
         client._connection._connect = noting
 
     def _candidacy(self, client: KazooClient, holder: str, address: str) -> str:
-        """The name of this process's node, which is made unless it is there: after a lost answer it may be."""
+        """Return the name of this process's node, which is made unless it is there: after a lost answer it may be."""
         self._answer(client.ensure_path_async(self._path))
         names = self._candidates(client)
         own = [name for name in names if name.startswith(holder)]
@@ -183,7 +183,7 @@ class ZooKeeperElection:
         return str(made).rpartition("/")[2]
 
     def _is_first(self, client: KazooClient, own: str, changed: threading.Event) -> bool:
-        """Whether this process leads; if not, it is told when the one before it has gone."""
+        """Return whether this process leads; if not, it is told when the one before it has gone."""
         names = self._candidates(client)
         if own not in names:
             return False  # the session has expired: stand again
@@ -216,13 +216,13 @@ class ZooKeeperElection:
             return None if found is not None else "its ZooKeeper session has expired"
 
         client.add_listener(on_state)
-        if client.state != "CONNECTED":  # it may have broken before somebody listened
+        if client.state != "CONNECTED":  # it may have broken before the listener was added
             tenure.lose("the connection to ZooKeeper broke at once")
         self._tenure = tenure
         tenure.keep(confirm)
         return Leader(stat.czxid, address)
 
-    # --- for everybody -----------------------------------------------------------------------------------------------
+    # --- for all processes -------------------------------------------------------------------------------------------
 
     def leader(self) -> Leader | None:
         from kazoo.exceptions import KazooException
@@ -257,7 +257,7 @@ class ZooKeeperElection:
             _close(client)
 
     def _candidates(self, client: KazooClient) -> list[str]:
-        """In the order of their creation."""
+        """Return the nodes of all candidates in the order of their creation."""
         from kazoo.exceptions import NoNodeError
 
         try:
@@ -267,7 +267,7 @@ class ZooKeeperElection:
         return sorted(names, key=lambda name: name[-_SEQUENCE_DIGITS:])
 
     def _answer(self, request: Any, seconds: float | None = None) -> Any:
-        """An answer of ZooKeeper's, or an error after a while: a broken connection must not keep anybody for ever."""
+        """Return an answer of ZooKeeper, or raise an error after a while: a broken connection must not block."""
         return request.get(timeout=self._connection_seconds if seconds is None else seconds)
 
 
