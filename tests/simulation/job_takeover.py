@@ -282,11 +282,11 @@ class JobTakeover:
 
 
 def _tried_again(put: Callable[[], EndedJob]) -> EndedJob:
-    """As the Dispatcher does: while somebody is taking over, a draft may be gone before the seat is."""
+    """As the Dispatcher does: while another takes over, a draft may be gone before the leader folder is."""
     for _ in range(100):
         with suppress(StorageError):
             return put()
-    raise AssertionError("it fails again and again, and has not lost its seat")
+    raise AssertionError("it fails again and again, and has not lost its leader folder")
 
 
 def run_job_takeover(seed: int) -> JobTakeover:

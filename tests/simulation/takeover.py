@@ -93,7 +93,7 @@ def _danger(what: str) -> int:
 
 
 def _shown(path: Path) -> str:
-    return "its seat" if path.parent.parent.name == fence.FOLDER else "/".join(path.parts[-2:])
+    return "its leader folder" if path.parent.parent.name == fence.FOLDER else "/".join(path.parts[-2:])
 
 
 class Leader:
@@ -161,7 +161,7 @@ class Takeover:
             self.trace.append(f"{leader.name} dies")
             leader.dead = True
         if leader.dead or self.moments > ENDLESS:
-            raise Crash  # it cannot even give up its seat
+            raise Crash  # it cannot even give up its leader folder
         if what.startswith(("read state", "create", "planned", "ran")) and self.random.random() < 0.2:
             leader.beside.catch_up()  # not while a lock is held: in one thread nobody could wait for it
         self.baton.moment()
@@ -307,7 +307,7 @@ class Takeover:
     def _check_nothing_is_left(self) -> None:
         left = {name for name in unneeded_files(self.folder, self.retained) if not name.startswith(fence.FOLDER)}
         assert not left, f"left behind: {sorted(left)}"
-        assert not fence.leader_folders(self.folder / fence.FOLDER), "a seat is left"
+        assert not fence.leader_folders(self.folder / fence.FOLDER), "a leader folder is left"
         staged = [token for ledger in self.ledgers for token in ledger.staged]
         assert not staged, f"staged and never discarded: {staged}"
 

@@ -40,19 +40,19 @@ def test_the_seeds_depose_leaders_in_every_moment_that_matters() -> None:
     assert sum("finds that it leads no more" in line for line in events) > 50
     assert sum("dies" in line for line in events) > 30
     assert sum("forgot" in line for line in events) > 50
-    for step in ("rename its seat to jobs/", "replace its seat to jobs/", "rename jobs/", "replace jobs/", "mkdir its"):
+    for step in ("rename its own to jobs/", "replace its own to jobs/", "rename jobs/", "replace jobs/", "mkdir its"):
         assert any(_woke_up_before(run, step) for run in runs), f"nobody was deposed before: {step}"
 
 
 def _woke_up_before(run: JobTakeover, step: str) -> bool:
-    """Whether a leader was about to take this step when somebody took its seat away."""
+    """Whether a leader was about to take this step when another removed its leader folder."""
     for index, line in enumerate(run.trace):
         leader, _, what = line.partition(": ")
-        seat = f"fence/{leader.removeprefix('leader ')}-"
-        words = ["its seat" if word.startswith(seat) else word for word in what.split(" ")]
+        folder = f"fence/{leader.removeprefix('leader ')}-"
+        words = ["its own" if word.startswith(folder) else word for word in what.split(" ")]
         if " ".join(words).startswith(step):
             others = _until(run.trace[index + 1 :], leader)
-            if any(f": rmdir {seat}" in later for later in others):
+            if any(f": rmdir {folder}" in later for later in others):
                 return True
     return False
 
@@ -93,7 +93,7 @@ def break_forgetting(patch: pytest.MonkeyPatch) -> None:
 
 
 def break_taking_out(patch: pytest.MonkeyPatch) -> None:
-    """What is in a seat is deleted file by file: its owner may publish a job of which the half is gone."""
+    """What is in a leader folder is deleted file by file: its owner may publish a job of which the half is gone."""
 
     def take_out(path: str) -> None:
         if Path(path).is_dir():
@@ -105,8 +105,8 @@ def break_taking_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def break_takeover(patch: pytest.MonkeyPatch) -> None:
-    """Whoever takes over leaves the seats of those before it alone."""
-    patch.setattr(fence, "_remove", lambda seat: None)
+    """A leader that takes over leaves the leader folders of those before it alone."""
+    patch.setattr(fence, "_remove", lambda folder: None)
 
 
 DEFECTS = [break_keeping, break_ending, break_forgetting, break_taking_out, break_takeover]

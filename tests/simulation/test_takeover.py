@@ -41,7 +41,7 @@ def test_the_seeds_exercise_what_they_are_about() -> None:
     assert sum("dies" in line for line in events) > 3
     assert sum("asked for a savepoint" in line for line in events) > 10
     # Somebody was deposed in each of these moments, and found out at the next step.
-    assert any(_resumed(run.trace, "rename its seat to chk-") for run in runs), "before it published"
+    assert any(_resumed(run.trace, "rename its leader folder to chk-") for run in runs), "before it published"
     assert any(_resumed(run.trace, "commit ") for run in runs), "in mid-commit"
     assert any(_resumed(run.trace, "rename state/") for run in runs), "before it deleted a file"
 
@@ -68,7 +68,7 @@ def _until(lines: list[str], leader: str) -> Iterator[str]:
 
 
 def break_takeover(patch: pytest.MonkeyPatch) -> None:
-    """Whoever takes over leaves the seats of those before it alone."""
+    """A leader that takes over leaves the leader folders of those before it alone."""
 
     def claim(self: PosixFence) -> None:
         Path(self.path).mkdir(parents=True)
