@@ -52,7 +52,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingObject:
     """A committed object that is not in a part yet."""
 
     bucket: str
@@ -83,8 +83,8 @@ class Pending:
 class Commits:
     """What is known of a sink's output."""
 
-    pending: list[Pending] = field(default_factory=list)
-    rolling: list[list[Pending]] = field(default_factory=list)  #: each becomes one part, which may be there already
+    pending: list[PendingObject] = field(default_factory=list)
+    rolling: list[list[PendingObject]] = field(default_factory=list)  #: each becomes one part, which may be there already
     rolled: list[str] = field(default_factory=list)  #: locations of staged objects that are in parts, to be deleted
     published: dict[str, int] = field(default_factory=dict)  #: by group, the last epoch that is in a part
 
@@ -97,8 +97,8 @@ class Commits:
         """Return what a file says."""
         content: dict[str, Any] = json.loads(data)
         return Commits(
-            [Pending(**entry) for entry in content["pending"]],
-            [[Pending(**entry) for entry in part] for part in content["rolling"]],
+            [PendingObject(**entry) for entry in content["pending"]],
+            [[PendingObject(**entry) for entry in part] for part in content["rolling"]],
             content["rolled"],
             content["published"],
         )
@@ -167,7 +167,7 @@ class ObjectFileCommitter(Committer):
         known = commits.objects
         for found in committables:
             staged = f"{found['bucket']}/{found['staged']}".lstrip("/")
-            entry = Pending(
+            entry = PendingObject(
                 found["bucket"], found["writer"], found["subtask"], found["epoch"], found["time_ms"], found["bytes"],
                 staged,
             )  # fmt: skip
@@ -203,7 +203,7 @@ class ObjectFileCommitter(Committer):
 
     def _choose(self, permit: CommitPermit, commits: Commits) -> None:
         """Decide which parts are to be made, once and for all."""
-        groups: dict[str, list[Pending]] = {}
+        groups: dict[str, list[PendingObject]] = {}
         for entry in commits.pending:
             groups.setdefault(entry.group, []).append(entry)
         for group, entries in groups.items():
@@ -225,7 +225,7 @@ class ObjectFileCommitter(Committer):
             self._base.delete_all(commits.rolled)
             commits.rolled = []  # written down with the next change: to delete them again would do no harm
 
-    def _write_part(self, entries: Sequence[Pending], permit: CommitPermit) -> None:
+    def _write_part(self, entries: Sequence[PendingObject], permit: CommitPermit) -> None:
         target = self._part(entries)
         if self._base.exists(target):
             return
@@ -252,7 +252,7 @@ class ObjectFileCommitter(Committer):
     def _needs_header(self) -> bool:
         return bool(self._header) and not self._sink.bulk
 
-    def _part(self, entries: Sequence[Pending]) -> str:
+    def _part(self, entries: Sequence[PendingObject]) -> str:
         first, last = entries[0], entries[-1]
         name = self._names.part(PartName(first.writer, first.subtask, first.epoch, last.epoch))
         return f"{first.bucket}/{name}".lstrip("/")
@@ -280,7 +280,7 @@ class ObjectFileCommitter(Committer):
         assert fenced.fence is not None
         fenced.fence.claim()
         commits = self._read(fenced)
-        groups: dict[str, list[Pending]] = {}
+        groups: dict[str, list[PendingObject]] = {}
         for entry in commits.pending:
             groups.setdefault(entry.group, []).append(entry)
         commits.rolling += groups.values()
