@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
@@ -200,7 +200,7 @@ def _first_line(error: BaseException) -> str:
 class ObstoreClient:
     """The client of one bucket, by obstore. Safe to be used by several threads."""
 
-    store: Any
+    store: Any = field(repr=False)
     settings: ObjectStoreSettings
 
     def get(self, key: str) -> tuple[bytes, ObjectMeta]:

@@ -84,7 +84,7 @@ class Commits:
     """What is known of a sink's output."""
 
     pending: list[PendingObject] = field(default_factory=list)
-    rolling: list[list[PendingObject]] = field(default_factory=list)  #: each becomes one part, which may be there already
+    rolling: list[list[PendingObject]] = field(default_factory=list)  #: each becomes one part, which may be there
     rolled: list[str] = field(default_factory=list)  #: locations of staged objects that are in parts, to be deleted
     published: dict[str, int] = field(default_factory=dict)  #: by group, the last epoch that is in a part
 
