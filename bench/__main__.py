@@ -56,7 +56,7 @@ def main() -> int:
 def _kept(chosen: list[tuple[str, str]], last: list[dict]) -> list[dict]:
     """Results of workloads that were not chosen, from the last run: a ratio is only ever made within a workload.
 
-    Of state, ratios are also made between the sizes: none of them is kept if one is measured anew.
+    Of state, ratios are also made between the sizes: none of them is kept if one is measured again.
     """
     rerun = {workload for workload, _ in chosen}
     if rerun.intersection(state.THROUGHPUT):

@@ -67,7 +67,7 @@ class Clients:
         try:
             return self._once(method, path, body, headers)
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-            return self._once(method, path, body, headers)  # a server closes connections that nobody uses
+            return self._once(method, path, body, headers)  # a server closes unused connections
 
     def _once(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         connection = getattr(self._own, "connection", None)

@@ -17,7 +17,7 @@ POLL_SECONDS = 0.02
 
 @dataclass
 class Interview:
-    """What one session is asked. Checkpoints and orders are soon forgotten, so addresses are found anew in between."""
+    """What one session is asked. Checkpoints and orders are soon forgotten, so addresses are found again in between."""
 
     clients: Clients
     endpoints: Sequence[str]

@@ -115,7 +115,7 @@ def _rescaled(result: dict) -> str:
 
 
 def _row(found: Found, workload: str, title: str, cell) -> str:
-    """A row, or nothing if nobody measured it."""
+    """Return a row, or nothing if it was not measured."""
     results = [found.get((workload, runner)) for runner in BACKENDS]
     if not any(results):
         return ""

@@ -1,6 +1,6 @@
 """The floor of an epoch: a native two-stage Spark job, no Python worker, under the settings Flott's session has.
 
-Each round builds the query anew: Spark skips the first stage of a query object that has run before.
+Each round builds the query again: Spark skips the first stage of a query object that has run before.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def measure(request: command.Request) -> dict[str, object]:
 
 def _measured(request: command.Request, variant: str) -> dict[str, object]:
     _check(request, variant)
-    # In event time every key is touched anew in every window: no first touch has to cancel out.
+    # In event time every key is touched again in every window: no first touch has to cancel out.
     floor = request.records if request.workload in events.WORKLOADS else KEYS
     pairs = steady.measure(_runs(request, variant), request.records, request.seconds, request.repeats, floor)
     return {**steady.summary(pairs), "detail": f"{_mode(variant)}, parallelism {request.cores}"}

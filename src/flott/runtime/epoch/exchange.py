@@ -1,8 +1,8 @@
 """The sending side of an edge between stages: records -> buffers of their targets. Task side.
 
 Records of a batch are distributed with one loop per batch, then collected per target until a buffer is worth sending.
-Buffers are bounded by records and, as soon as the size of a record is known, by bytes. Who gets a record is decided in
-``partitioners``.
+Buffers are bounded by records and, as soon as the size of a record is known, by bytes. ``partitioners`` decides who
+gets a record.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ResultPartition:
         self._stamped = self._choose.by_key(list(zip(appends, stamps, strict=True)))
 
     def begin(self) -> None:
-        """An epoch begins: sequence numbers and round robins start anew."""
+        """Begin an epoch: sequence numbers and round robins start again."""
         self._sequence = 0
         self.bytes_sent = 0
         self._encoder.begin()
@@ -75,7 +75,7 @@ class ResultPartition:
             self._clear(target)
 
     def receivers(self) -> Sequence[int]:
-        """The subtasks that are told about this sender's event time."""
+        """Return the subtasks that are told about this sender's event time."""
         return self._choose.receivers
 
     def emit(self, batch: Batch) -> None:
@@ -275,7 +275,7 @@ class ResultPartition:
         self._first_origin[target] = self._last_origin[target] = None
 
     def _locate(self, values: list[Any], error: Exception) -> tuple[RecordFailure, Exception]:
-        """The record whose key, or whose target, could not be found, and what is wrong with it."""
+        """Return a failure that names the record whose key, or whose target, could not be found, and its cause."""
         activity = f"choosing the target of a record ({self.edge.partitioning.label})"
         is_head = self._sender.fed_by is None  # only then are these records the ones it was given
         for index, value in enumerate(values):

@@ -53,11 +53,11 @@ class InputGate:
             self.aborted = True
 
     def batches(self, edge: int, subtask: int) -> Iterator[tuple[Batch, Origin]]:
-        """The records of an edge for a subtask, in order. Each buffer is let go once it was given out."""
+        """Return the batches of an edge for a subtask, in order. Each buffer is released once it was given out."""
         return map(decode_batch, self.payloads(edge, subtask))
 
     def payloads(self, edge: int, subtask: int) -> Iterator[bytes]:
-        """The same, as bytes."""
+        """Return the same batches as bytes."""
         buffers = self._buffers.pop((edge, subtask), [])
         buffers.sort(key=lambda buffer: buffer[:2], reverse=True)
         while buffers:
@@ -65,11 +65,11 @@ class InputGate:
             yield self._load(payload)
 
     def bytes_received(self, edge: int, subtask: int) -> int:
-        """How many bytes came on an edge for a subtask."""
+        """Return how many bytes came on an edge for a subtask."""
         return self._received.get((edge, subtask), 0)
 
     def time(self, edge: int, subtask: int) -> EventTime:
-        """How far event time has come on an edge: the minimum over its channels."""
+        """Return how far event time has come on an edge: the minimum over its channels."""
         return combine(self._times.get((edge, subtask), []))
 
     def close(self) -> None:
@@ -96,9 +96,9 @@ class InputGate:
 
 
 def combine(times: list[EventTime]) -> EventTime:
-    """Event time over several channels or inputs: the slowest of those that are not idle.
+    """Return the event time over several channels or inputs: the slowest of those that are not idle.
 
-    Channels that have ended wait for nobody. If all are idle, the furthest is as far as anyone knows.
+    Channels that have ended are not waited for. If all are idle, event time is where the furthest of them is.
     """
     active = [time for time in times if not time.idle]
     if not active:

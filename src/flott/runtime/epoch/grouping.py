@@ -85,7 +85,7 @@ class KeyGrouping:
             self._second = True
 
     def settle(self, records: int, wire_bytes: int) -> None:
-        """A buffer with so many records was added: go to disk if memory is used up."""
+        """Count a buffer with so many records that was added, and go to disk if memory is used up."""
         self._records += records
         self._wire_bytes += wire_bytes
         held = WIRE_FACTOR * self._wire_bytes + RECORD_BYTES * self._records + KEY_BYTES * len(self._groups)
@@ -121,7 +121,7 @@ class KeyGrouping:
     # --- giving out --------------------------------------------------------------------------------------------------
 
     def batches(self) -> Iterator[KeyedBatch | None]:
-        """Everything, key by key; None stands behind the last batch of every key."""
+        """Return all records, key by key; None stands behind the last batch of every key."""
         current: bytes | None = None
         for key, rows in self._merged() if self._runs else self._held(MAX_RECORDS):
             if current is not None and key != current:
@@ -132,7 +132,7 @@ class KeyGrouping:
             yield None
 
     def _batches_of(self, rows: list[Any]) -> Iterator[KeyedBatch]:
-        """Sorted rows of one key as batches, each of one input, with timestamps for all of its records or for none."""
+        """Return sorted rows of one key as batches, each of one input, all of their records with timestamps or none."""
         if not self._second and (rows[0][0] < _STAMPED) is (rows[-1][0] < _STAMPED):
             yield _batch(rows)
         else:
@@ -145,7 +145,7 @@ class KeyGrouping:
             self._file.close()
 
     def _held(self, limit: int) -> Iterator[_Piece]:
-        """What is in memory, sorted, and forgotten as it is given out."""
+        """Return what is in memory, sorted. It is removed as it is given out."""
         groups = self._groups
         for key, selected in sorted([(encode_key(selected), selected) for selected in groups], key=_first):
             rows = groups.pop(selected)
@@ -168,7 +168,7 @@ class KeyGrouping:
             yield from block.to_rows().values
 
     def _merged(self) -> Iterator[_Piece]:
-        """All runs as one. Rows are held until no piece can come that would stand before them."""
+        """Return all runs merged into one. Rows are held until no piece can come that would stand before them."""
         sources = [*map(self._read, self._runs), self._held(MAX_RECORDS)]
         runs = [self._run(number, pieces) for number, pieces in enumerate(sources)]
         current: bytes | None = None

@@ -1,7 +1,7 @@
 """Record -> target subtask: one chooser per partitioning. Task side.
 
-A chooser looks at a batch and answers with one target for all of it (an int), with "everybody" (an empty tuple) or with
-one target per record (a list). One that goes by key gives an index of targets instead: a record costs one lookup.
+A chooser returns one target for a whole batch (an int), an empty tuple if all targets get it, or a list with one target
+per record. A chooser that goes by key also gives an index of targets, so that a record costs one lookup.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class Chooser:
         return fixed
 
     def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
-        """Key -> what stands for its target, where targets are chosen by key and nothing else must be looked at."""
+        """Return an index from keys to what stands for their targets, if targets are chosen by key only."""
         return None
 
     def select(self, value: Any) -> Any:
-        """The key of a record."""
+        """Return the key of a record."""
         raise NotImplementedError
 
     def check(self, value: Any) -> None:
-        """Do for one record what may fail for it; only called to find a culprit."""
+        """Do for one record what may fail for it; only called to find the record that fails."""
 
 
 class _One(Chooser):
-    """Everything to one subtask."""
+    """All records to one subtask."""
 
     def __init__(self, target: int):
         super().__init__([target])
@@ -64,7 +64,7 @@ class _One(Chooser):
 
 
 class _All(Chooser):
-    """Everything to everybody."""
+    """All records to all subtasks."""
 
     def fixed(self, size: int) -> tuple[()]:
         return ()
@@ -188,7 +188,7 @@ class _GlobalTarget(Chooser):
 
 
 def rescale_receivers(subtask: int, parallelism: int, targets: int) -> range:
-    """The targets nearest to a sender: Flink's pointwise distribution."""
+    """Return the targets nearest to a sender: Flink's pointwise distribution."""
     if targets >= parallelism:
         start = (subtask * targets + parallelism - 1) // parallelism
         stop = ((subtask + 1) * targets + parallelism - 1) // parallelism

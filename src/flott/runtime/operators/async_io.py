@@ -173,7 +173,7 @@ class _StatelessContext(TaskRuntimeContext):
 
 
 def retrying(invoke: Invoke, strategy: AsyncRetryStrategy[Any], retries: Counter) -> Invoke:
-    """``invoke``, tried again as often as the strategy says."""
+    """Return ``invoke``, tried again as often as the strategy says."""
     predicate = strategy.get_retry_predicate()
     is_poor = predicate.result_predicate() or _never
     is_passing = predicate.exception_predicate() or _never
@@ -202,7 +202,7 @@ def _never(_: Any) -> bool:
 
 
 def _timeout_of(function: Any) -> Callable[[Any], Iterable[Any]] | None:
-    """What a function answers in place of a result that is not there in time, if it knows."""
+    """Return the function that gives a result in place of one that is not there in time, if there is one."""
     if not isinstance(function, AsyncFunction):
         return None
     is_default = getattr(function.timeout, "__func__", None) is AsyncFunction.timeout
@@ -220,7 +220,7 @@ def _complaint(label: str, timeout_ms: int) -> Callable[[Any], NoReturn]:
 
 
 def _span(batches: list[SentBatch]) -> tuple[str, str] | None:
-    """Where the records of some batches come from: from the first place to the last."""
+    """Return where the records of some batches come from: the first place and the last."""
     first = min(batches, key=lambda batch: batch.number).origin
     last = max(batches, key=lambda batch: batch.number).origin
     return None if first is None or last is None else (first[0], last[1])

@@ -1,7 +1,7 @@
 """BroadcastProcessFunction and KeyedBroadcastProcessFunction. Task side.
 
-The second input is the broadcast one, and its records of an epoch come first. They have no key: whoever asks for keyed
-state while one is processed is told so.
+The second input is the broadcast one, and its records of an epoch come first. They have no key: a function
+that asks for keyed state while one is processed is told so.
 """
 
 from __future__ import annotations

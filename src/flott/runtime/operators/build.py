@@ -17,7 +17,9 @@ from flott.runtime.operators.sink import SinkOperator
 from flott.runtime.operators.source import SourceOperator
 from flott.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from flott.runtime.operators.watermarks import TimestampsOperator
-from flott.runtime.operators.window.build import build_window_operator
+from flott.runtime.operators.window.aligned import AlignedWindowOperator, is_aligned
+from flott.runtime.operators.window.operator import WindowedOperator, WindowOperator
+from flott.runtime.operators.window.sessions import SessionWindowOperator, is_sessions
 
 _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Operator]] = {
     specs.SourceSpec: lambda context, spec: SourceOperator(context, spec.source, spec.strategy),
@@ -31,7 +33,7 @@ _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Opera
     specs.BroadcastProcessSpec: BroadcastOperator,
     specs.CoMapSpec: lambda context, spec: ConnectedOperator(context, spec.function, "map", flat=False),
     specs.CoFlatMapSpec: lambda context, spec: ConnectedOperator(context, spec.function, "flat_map", flat=True),
-    specs.WindowSpec: build_window_operator,
+    specs.WindowSpec: lambda context, spec: _window_of(context, spec),
     specs.IntervalJoinSpec: IntervalJoinOperator,
     specs.AsyncSpec: lambda context, spec: AsyncOperator(context, spec),
     specs.SinkSpec: lambda context, spec: SinkOperator(context, spec.sink, spec.record_type),
@@ -42,7 +44,16 @@ def _reduce_of(context: OperatorContext) -> type[ReduceOperator]:
     return FinalReduceOperator if context.batch else ReduceOperator
 
 
+def _window_of(context: OperatorContext, spec: specs.WindowSpec) -> WindowedOperator:
+    """Return the fastest window operator that can run a spec."""
+    if is_aligned(spec):
+        return AlignedWindowOperator(context, spec)
+    if is_sessions(spec):
+        return SessionWindowOperator(context, spec)
+    return WindowOperator(context, spec)
+
+
 def build_operator(context: OperatorContext) -> Operator:
-    """The operator that a spec describes."""
+    """Return the operator that a spec describes."""
     spec = context.operator.node.spec
     return _BUILDERS[type(spec)](context, spec)

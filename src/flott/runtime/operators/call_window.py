@@ -30,7 +30,7 @@ _RECORDS = (str, bytes, bytearray, Mapping, Row)
 
 
 class SentBatch:
-    """A batch whose records were handed over."""
+    """A batch whose records were handed to the window."""
 
     __slots__ = ("number", "origin", "timestamps", "values")
 
@@ -74,7 +74,7 @@ class CallWindow:
         on_timeout: Callable[[Any], Iterable[Any]],
         context: OperatorContext | None = None,
     ):
-        self.context = context  #: where the calls belong to: for whoever finds one on the call stack
+        self.context = context  #: where the calls belong to: for a debugger that finds one on the call stack
         self._loop = loop
         self._invoke = invoke
         self._on_timeout = on_timeout
@@ -110,7 +110,7 @@ class CallWindow:
             raise WorkerLostError("The epoch was cancelled.")
 
     def interrupt(self) -> None:
-        """Whoever waits, now or later, stops waiting. From any thread."""
+        """End all waiting, now and later. Called from any thread."""
         self._interrupted = True
         self._news.set()
 
@@ -144,7 +144,7 @@ class CallWindow:
             results = await self._invoke(call.value)
             if results.__class__ is not list:
                 results = listed(results)
-        except BaseException as error:  # also CancelledError: somebody the function waits for may have been cancelled
+        except BaseException as error:  # also CancelledError: what the function waits for may have been cancelled
             self._fail(call, error)
         else:
             self._settle(call, results)
@@ -171,7 +171,7 @@ class CallWindow:
         self._open -= 1
 
     def _expire(self) -> None:
-        """The oldest call may have reached its deadline."""
+        """End the calls that have reached their deadline."""
         self._alarm = None
         now = self._loop.time()
         overdue = []
@@ -201,7 +201,7 @@ class CallWindow:
         self._news.set()
 
     def _abandon(self) -> set[asyncio.Task[Any]]:
-        """Forget all calls; returns what is left to cancel."""
+        """Forget all calls, and return the tasks that are left to cancel."""
         tasks: set[asyncio.Task[Any]] = set()
         for call in self._running:
             call.results = []
@@ -215,7 +215,7 @@ class CallWindow:
 
 
 def listed(results: Iterable[Any]) -> list[Any]:
-    """What an asynchronous function returned, as a list; refuses what looks like a result and not like a list of them.
+    """Return the results of an asynchronous function as a list; refuse what looks like one result and not like a list.
 
     >>> listed((1, 2))
     [1, 2]

@@ -58,7 +58,7 @@ class TaskRuntimeContext(RuntimeContext):
         self.begin()
 
     def begin(self) -> None:
-        """An epoch begins: a repeated one draws the same random numbers and adds up the same."""
+        """Begin an epoch: a repeated one draws the same random numbers and adds up the same."""
         self.reseed()
         for accumulator in self.accumulators.values():
             accumulator.reset_local()
@@ -226,12 +226,12 @@ class TableStateStore(KeyedStateStore):
         self._state.schemas.declare((table_name(state, ttl), *former_names(state, ttl)), StateTypes.of(descriptor))
 
     def _identity(self, descriptor: StateDescriptor) -> tuple[str, TimeToLive | None]:
-        """What the state is called, with its owner, and how long it lives."""
+        """Return what the state is called, with its owner, and how long it lives."""
         return self._prefix + descriptor.name, TimeToLive.of(descriptor.ttl_config)
 
 
 def state_handle(store: KeyedStateStore, descriptor: StateDescriptor) -> State | None:
-    """The handle for a descriptor of any kind of keyed state; None if it is not one."""
+    """Return the handle for a descriptor of any kind of keyed state; None if it is not one."""
     match descriptor:
         case ValueStateDescriptor():
             return store.get_state(descriptor)
@@ -309,7 +309,7 @@ class UnkeyedTimerService(TimerService):
 
 
 def _whole(timestamp: Any) -> int:
-    """A timestamp that compares, sorts and is saved as a number of milliseconds."""
+    """Return a timestamp as a number of milliseconds, which compares, sorts and is saved."""
     if timestamp.__class__ is int:
         return timestamp
     if isinstance(timestamp, float) and timestamp.is_integer():

@@ -16,7 +16,7 @@ GRACE_S = 3.0
 
 
 class EventLoopThread:
-    """Runs an event loop from its creation until ``end``; at the latest until nobody refers to this object any more."""
+    """Runs an event loop from its creation until ``end``; at the latest until this object is garbage."""
 
     def __init__(self, name: str):
         self.loop = asyncio.new_event_loop()
@@ -33,7 +33,7 @@ class EventLoopThread:
         """Cancel what still runs, and wait for the thread to end."""
         self._end()
         if wait:
-            self._thread.join(2 * GRACE_S)  # not for ever: a task may block it
+            self._thread.join(2 * GRACE_S)  # with a limit: a task may block it
 
 
 async def finish_with_tasks(function: Callable[[], None]) -> None:

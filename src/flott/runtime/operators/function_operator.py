@@ -6,12 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from flott.datastream.functions._basic import Function
-from flott.datastream.functions._checkpointed import CheckpointedFunction
+from flott.datastream.functions._checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flott.datastream.functions._context import KeyedStateStore
+from flott.datastream.state._operator_state import OperatorStateStore
 from flott.metrics import MetricGroup
+from flott.runtime.managed_state.operator.operator_handles import TaskOperatorStateStore
 from flott.runtime.managed_state.ttl.state_clock import StateClocks
-from flott.runtime.operators.checkpointed import InitializationContext, SnapshotContext
 from flott.runtime.operators.context import TaskRuntimeContext
-from flott.runtime.operators.operator import Operator, OperatorContext
+from flott.runtime.operators.operator import EpochScope, Operator, OperatorContext
 from flott.runtime.operators.outcome import OperatorOutcome
 
 
@@ -29,7 +35,7 @@ class FunctionOperator(Operator):
 
     @property
     def keeps_state_in_fields(self) -> bool:
-        """Whether the function object itself stands for operator state, and for one version of it only."""
+        """Return whether the function object itself holds operator state, and one version of it only."""
         return isinstance(self.function, CheckpointedFunction)
 
     def open(self) -> None:
@@ -86,3 +92,38 @@ class FunctionOperator(Operator):
                 self.function.close()
             except Exception as error:
                 raise self.failure("close()") from error
+
+
+class InitializationContext(FunctionInitializationContext):
+    """Given to a CheckpointedFunction when it fills its fields from state."""
+
+    def __init__(self, context: OperatorContext, keyed: KeyedStateStore):
+        self._state = context.operator_state
+        self._restored_id = context.scope.epoch - 1 if self._state.restored else None
+        self._keyed = keyed
+
+    def is_restored(self) -> bool:
+        return self._restored_id is not None
+
+    def get_restored_checkpoint_id(self) -> int | None:
+        return self._restored_id
+
+    def get_operator_state_store(self) -> OperatorStateStore:
+        return TaskOperatorStateStore(self._state)
+
+    def get_keyed_state_store(self) -> KeyedStateStore:
+        return self._keyed
+
+
+class SnapshotContext(FunctionSnapshotContext):
+    """Given to a CheckpointedFunction when it writes its fields to state, at the end of an epoch."""
+
+    def __init__(self, scope: EpochScope):
+        self._epoch = scope.epoch
+        self._now_ms = scope.now_ms
+
+    def get_checkpoint_id(self) -> int:
+        return self._epoch
+
+    def get_checkpoint_timestamp(self) -> int:
+        return self._now_ms

@@ -23,7 +23,7 @@ class KeyedInput:
 
     @staticmethod
     def of(context: OperatorContext, index: int) -> KeyedInput | None:
-        """The keyed side of an input, or None if that input is not keyed."""
+        """Return the keyed side of an input, or None if that input is not keyed."""
         keys = context.operator.node.keys
         key = keys[index] if index < len(keys) else None
         if key is None or context.keyed_state is None:
@@ -34,7 +34,7 @@ class KeyedInput:
         return KeyedInput(select, context.keyed_state.current)
 
     def setting_key(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """``call`` with the record's key made current first."""
+        """Return ``call`` with the record's key made current first."""
         select, current = self.select, self.current
 
         def with_key(value: Any) -> Any:
@@ -45,7 +45,7 @@ class KeyedInput:
 
 
 def _checking(select: Callable[[Any], Any], key_type: TypeInformation) -> Callable[[Any], Any]:
-    """``select`` with each key that is new checked against its declared type."""
+    """Return ``select`` with each key that is new checked against its declared type."""
     known: set[Any] = set()
 
     def checked(value: Any) -> Any:

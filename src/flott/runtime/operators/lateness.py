@@ -27,13 +27,13 @@ class LateCount:
     samples: tuple[LateSample, ...] = ()
 
     def plus(self, other: LateCount) -> LateCount:
-        """Both together."""
+        """Return the sum of both."""
         samples = (self.samples + other.samples)[:MAX_SAMPLES]
         return LateCount(self.late + other.late, self.dropped + other.dropped, samples)
 
 
 class LateLedger:
-    """Counts during an epoch; the subtask reads it at the end of the epoch and starts it anew."""
+    """Counts during an epoch; the subtask reads it at the end of the epoch and resets it."""
 
     __slots__ = ("_count",)
 
@@ -41,7 +41,7 @@ class LateLedger:
         self._count = LateCount()
 
     def begin(self) -> None:
-        """An epoch begins."""
+        """Begin an epoch."""
         self._count = LateCount()
 
     def enter(self, values: Sequence[Any], timestamps: Sequence[int], watermark: int, *, kept: bool) -> None:
@@ -54,5 +54,5 @@ class LateLedger:
         self._count = self._count.plus(LateCount(number if kept else 0, 0 if kept else number, samples))
 
     def read(self) -> LateCount:
-        """The counts of the epoch so far."""
+        """Return the counts of the epoch so far."""
         return self._count

@@ -1,4 +1,4 @@
-"""What an operator is: a step of a chain that takes batches of records and pushes batches on. Task side.
+"""The operator: a step of a chain that takes batches of records and pushes batches on. Task side.
 
 Operators work on whole batches, so a chain costs one call per operator and *batch*, and each operator is one tight
 loop.
@@ -7,7 +7,7 @@ loop.
 
 The bracket is one epoch; ``open`` is called in the first one only.
 
-An operator outlives an epoch: its worker keeps it, opened, for the next one. What belongs to the epoch at hand is in
+An operator outlives an epoch: its worker keeps it, opened, for the next one. What belongs to the current epoch is in
 the :class:`EpochScope` that all operators of a task share.
 """
 
@@ -44,7 +44,7 @@ class EventTime:
 
 @dataclass
 class EpochScope:
-    """What every operator of a task may know about the epoch it runs in. Set anew at the start of each epoch."""
+    """What every operator of a task may know about the epoch it runs in. Set again at the start of each epoch."""
 
     epoch: int = 0
     now_ms: int = 0  #: processing time, frozen for the epoch so that it can be repeated
@@ -72,12 +72,12 @@ class OperatorContext:
 
     @property
     def parallelism(self) -> int:
-        """Number of subtasks of the operator."""
+        """Return the number of subtasks of the operator."""
         return self.operator.node.parallelism
 
     @property
     def max_parallelism(self) -> int:
-        """Number of key groups of the operator."""
+        """Return the number of key groups of the operator."""
         return self.operator.node.max_parallelism
 
 
@@ -108,7 +108,7 @@ class RecordFailure(Exception):
 
 
 def position_of(cursor: Iterator[Any], length: int) -> int:
-    """The position of what an iterator over a list of this length has just given out."""
+    """Return the position of what an iterator over a list of this length has just given out."""
     return length - cursor.__length_hint__() - 1  # type: ignore[attr-defined,no-any-return]
 
 
@@ -136,7 +136,7 @@ class Operator:
         self.measures: dict[str, int | float] = {}  #: values of the engine's metrics in this epoch
         self.records_in = 0  #: how many records the epoch had, once it ends
         #: The keys in state are ending, in a batch job. A timer that a program sets now is not set, as in Flink: one
-        #: that sets itself again whenever it fires would go on for ever.
+        #: that sets itself again whenever it fires would never end.
         self.ending = False
 
     # --- life --------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Operator:
         """Get ready; called once per worker process that takes the subtask over."""
 
     def begin(self) -> None:
-        """An epoch begins: state is at the last checkpoint's version, processing time has been set."""
+        """Begin an epoch: state is at the last checkpoint's version, processing time has been set."""
 
     def process(self, batch: Any) -> None:
         """Take a batch of the first input, in the form that the operator accepts."""
@@ -165,23 +165,23 @@ class Operator:
         raise NotImplementedError
 
     def advance(self, time: EventTime) -> EventTime:
-        """All records of the epoch are in: move event time forward, fire timers; returns what downstream is told."""
+        """Move event time forward and fire timers, after all records of the epoch; return what downstream is told."""
         self.watermark = max(self.watermark, time.watermark)
         return EventTime(self.watermark, time.idle, time.ended)
 
     def end_keys(self) -> None:
-        """In a batch job: no more records come for the keys in state. Event time jumps to its end, all timers fire.
+        """End the keys in state, in a batch job: no more records come for them, so event time ends and all timers fire.
 
         Called behind the records of every key; once for all of them at the end if they did not come key by key. The
-        state is emptied afterwards, and event time begins anew for the next key.
+        state is emptied afterwards, and event time starts again for the next key.
         """
         self.advance(EventTime(MAX_WATERMARK, ended=True))
 
     def finish(self) -> None:
-        """The input has ended for good, and its last timers have fired."""
+        """Finish: the input has ended for good, and its last timers have fired."""
 
     def snapshot(self) -> None:
-        """The epoch ends and state is about to be saved: write what is not in it yet."""
+        """Write what is not in state yet: the epoch ends and state is about to be saved."""
 
     def outcome(self) -> OperatorOutcome:
         """Return what the operator reports at the end of an epoch. Called once, after ``snapshot``."""
@@ -193,21 +193,21 @@ class Operator:
         self.measures[metric.name] = value if before is None else metric.epochs.of((before, value))
 
     def next_wakeup_ms(self) -> int | None:
-        """When the operator wants an epoch even if there is no input."""
+        """Return when the operator wants an epoch even if there is no input."""
         return None
 
     def next_event_time_ms(self) -> int | None:
-        """The next event time at which it has something to do; a wake-up, where event time follows the clock."""
+        """Return the next event time at which it has something to do; a wake-up, where event time follows the clock."""
         return None
 
     def interrupt(self) -> None:
-        """Do not wait for anything any more: the epoch was cancelled. Called from another thread, at any time."""
+        """Stop waiting for anything: the epoch was cancelled. Called from another thread, at any time."""
 
     def close(self) -> None:
         """Release what ``open`` took."""
 
     def refuse_late(self, values: list[Any], timestamps: list[int], tag_id: str | None) -> None:
-        """Records came too late: send them to a side output, or drop them; either way they are counted."""
+        """Send records that came too late to a side output, or drop them; either way they are counted."""
         self.ledger.enter(values, timestamps, self.watermark, kept=tag_id is not None)
         if tag_id is not None and (emit := self.side_emits.get(tag_id)):
             emit(RowBatch(values, timestamps))
@@ -252,7 +252,7 @@ class Operator:
     # --- failure -----------------------------------------------------------------------------------------------------
 
     def failure(self, activity: str, **details: Any) -> RecordFailure:
-        """A failure of user code in this operator."""
+        """Return a failure of user code in this operator."""
         return RecordFailure(self.context.operator, activity, **details)
 
     def record_failure(self, batch: RowBatch, cursor: Iterator[Any], input_index: int = 0) -> RecordFailure:
@@ -274,7 +274,7 @@ class Operator:
         )
 
     def _key_of(self, record: Any, input_index: int) -> tuple[Any, bool]:
-        """The key of a record that failed, and whether it has one."""
+        """Return the key of a record that failed, and whether it has one."""
         keys = self.context.operator.node.keys
         spec = keys[input_index] if input_index < len(keys) else None
         if spec is None:

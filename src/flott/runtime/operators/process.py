@@ -88,7 +88,7 @@ class ProcessOperator(FunctionOperator):
         self._second: Callable[[RowBatch], None] = self._unready
 
     def make_context(self, timers: TimerService) -> RecordContext:
-        """The context of records and timers."""
+        """Return the context of records and timers."""
         return RecordContext(timers, self.current)
 
     def prepare(self) -> None:
@@ -108,7 +108,7 @@ class ProcessOperator(FunctionOperator):
         raise AssertionError("process() before open()")
 
     def loop(self, index: int, call: Callable[..., Any], record: CallContext) -> Callable[[RowBatch], None]:
-        """The loop over batches of an input that calls the function for each record."""
+        """Return the loop over batches of an input that calls the function for each record."""
         keyed = KeyedInput.of(self.context, index)
         select = keyed.select if keyed is not None else None
         if not inspect.isgeneratorfunction(call):
@@ -150,7 +150,7 @@ class ProcessOperator(FunctionOperator):
 
     def end_keys(self) -> None:
         super().end_keys()
-        if self.processing_timers is not None:  # nobody waits for them: the input has ended
+        if self.processing_timers is not None:  # they are not waited for: the input has ended
             self._fire(self.processing_timers, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
 
     def next_wakeup_ms(self) -> int | None:
@@ -255,7 +255,7 @@ def _is_tagged(produced: Any) -> bool:
 
 
 def _iterable(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``call`` with None, what a function without ``yield`` returns, taken as "nothing"."""
+    """Return ``call`` with None, the result of a function without ``yield``, taken as no result."""
 
     def iterable(*arguments: Any) -> Any:
         produced = call(*arguments)

@@ -32,7 +32,7 @@ class _ElementOperator(FunctionOperator):
             self.call = self._keyed.setting_key(self.call)
 
     def resolve(self) -> Callable[[Any], Any]:
-        """The function's per-record callable."""
+        """Return the function's per-record callable."""
         raise NotImplementedError
 
 

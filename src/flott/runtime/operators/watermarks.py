@@ -27,7 +27,7 @@ CLOSING_TIME = "on_periodic_emit() and saving the watermark generator"
 
 
 def _milliseconds(timestamp: Any) -> int:
-    """A timestamp as the plain int that is compared and saved."""
+    """Return a timestamp as the plain int that is compared and saved."""
     try:
         return index(timestamp)
     except TypeError:
@@ -47,7 +47,7 @@ class TimeProgress:
     generator: bytes | None = None  #: the generator's attributes, pickled; None if there is no generator
 
     def idle_at(self, now_ms: int, idle_timeout_ms: int | None) -> bool:
-        """Whether nothing has come for so long that nobody should wait for it any more."""
+        """Return whether nothing has come for so long that it is not to be waited for any more."""
         if self.idle:
             return True
         return idle_timeout_ms is not None and self.active_at_ms is not None and (
@@ -76,7 +76,7 @@ class TimeKeeper(WatermarkOutput):
         self._batch = self._generator if isinstance(self._generator, BoundedOutOfOrdernessGenerator) else None
 
     def assign(self, values: list[Any], timestamps: list[int] | None) -> list[int] | None:
-        """The timestamps of a batch by the strategy. Calls user code."""
+        """Return the timestamps of a batch by the strategy. Calls user code."""
         extract = self._extract
         if extract is None:
             return timestamps if self._ingestion_ms is None else [self._ingestion_ms] * len(values)
@@ -99,7 +99,7 @@ class TimeKeeper(WatermarkOutput):
             self._generator.on_event(value, timestamp, self)
 
     def locate(self, values: list[Any], timestamps: list[int] | None) -> int | None:
-        """Which record of a batch the strategy fails at: they are gone through again, one by one, until it does."""
+        """Return the position of the record that the strategy fails at. Goes through a batch again, one by one."""
         for position, value in enumerate(values):
             try:
                 stamp = self.assign([value], timestamps and timestamps[position : position + 1])
@@ -109,7 +109,7 @@ class TimeKeeper(WatermarkOutput):
         return None
 
     def close_epoch(self) -> TimeProgress:
-        """The progress at the end of the epoch."""
+        """Return the progress at the end of the epoch."""
         if self._ingestion_ms is not None:  # follows the clock, whatever comes
             return TimeProgress(watermark=self._ingestion_ms - 1, active_at_ms=self._now_ms)
         if self._generator is not None:
@@ -138,7 +138,7 @@ class TimeKeeper(WatermarkOutput):
 def stamping_failure(
     operator: Operator, keeper: TimeKeeper, values: list[Any], timestamps: list[int] | None
 ) -> RecordFailure:
-    """The strategy failed on a batch: what the failure card shows, with the record if it is found."""
+    """Return the failure of a strategy on a batch, with the record if it is found."""
     position = keeper.locate(values, timestamps)
     if position is None:
         return operator.failure("assigning timestamps or watermarks")

@@ -30,7 +30,7 @@ from flott.runtime.operators.window.slicing import slicing_of
 
 
 def fires_once_at_its_end(spec: WindowSpec) -> bool:
-    """Whether a window is evaluated once, when event time passes its end, and then is over."""
+    """Return whether a window is evaluated once, when event time passes its end, and then is over."""
     return (
         type(spec.trigger) is EventTimeTrigger
         and spec.evictor is None
@@ -40,12 +40,12 @@ def fires_once_at_its_end(spec: WindowSpec) -> bool:
 
 
 def _uses_state(function: Any) -> bool:
-    """A function that wants to be opened may ask for state, which needs the current key at every record."""
+    """Return whether a function may ask for state when it is opened: that needs the current key at every record."""
     return isinstance(function, Function) and type(function).open is not Function.open
 
 
 def is_aligned(spec: WindowSpec) -> bool:
-    """Whether :class:`AlignedWindowOperator` can run the spec."""
+    """Return whether :class:`AlignedWindowOperator` can run the spec."""
     return slicing_of(spec.assigner) is not None and fires_once_at_its_end(spec)
 
 
@@ -152,7 +152,7 @@ class AlignedWindowOperator(WindowedOperator):
         return None if earliest is None else _end(earliest) - 1
 
     def _windows(self) -> Iterable[tuple[int, int]]:
-        """The open windows."""
+        """Return the open windows."""
         return cast("Iterable[tuple[int, int]]", self._panes.panes)
 
     def _emit(self, window: TimeWindow, held: dict[Any, Any]) -> None:

@@ -25,16 +25,16 @@ class WindowFold(Protocol):
     """Folds records into one value."""
 
     def first(self, value: Any) -> Any:
-        """The folded value of a single record."""
+        """Return the folded value of a single record."""
 
     def add(self, value: Any, folded: Any) -> Any:
-        """One more record."""
+        """Return the folded value with one more record."""
 
     def merge(self, folded: Any, other: Any) -> Any:
-        """The folded values of two windows that have become one."""
+        """Return the folded value of two windows that have become one."""
 
     def result(self, folded: Any) -> Any:
-        """What is emitted."""
+        """Return what is emitted."""
 
 
 class Reducing:
@@ -70,7 +70,7 @@ class Aggregating:
 
 
 def make_fold(spec: ReduceFold | AggregateFold) -> Reducing | Aggregating:
-    """The fold that a spec describes."""
+    """Return the fold that a spec describes."""
     return Reducing(spec.function) if isinstance(spec, ReduceFold) else Aggregating(spec.function)
 
 
@@ -80,16 +80,16 @@ class WindowContents(Protocol):
     holding: str  #: the name of the state
 
     def __contains__(self, entry: Entry) -> bool:
-        """Whether a window holds something."""
+        """Return whether a window holds something."""
 
     def add(self, entry: Entry, value: Any, timestamp: int) -> None:
         """Put a record into a window."""
 
     def take(self, entry: Entry, window: Any, stays: bool) -> list[Any] | None:
-        """What the window function is given; ``stays``: the window may get more records, and fire again."""
+        """Return what the window function is given; ``stays``: the window may get more records, and fire again."""
 
     def fired(self, entry: Entry, window: Any) -> None:
-        """The window function has returned."""
+        """Take note that the window function has returned."""
 
     def clear(self, entry: Entry) -> None:
         """Forget the contents of a window."""

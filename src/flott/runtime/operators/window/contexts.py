@@ -78,7 +78,7 @@ class WindowTriggerContext(_Clocks, Trigger.OnMergeContext):
         self._handles: dict[str, Any] = {}
 
     def turn_to(self, key: Any, namespace: Any, merged: list[Any] | None = None) -> None:
-        """From now on speak of this window; ``merged``: of the namespaces that have become part of it."""
+        """Turn to a window; ``merged``: the namespaces that have become part of it."""
         self._key, self._namespace, self._merged = key, namespace, merged or []
         self._entry.key = (key, namespace)
 
@@ -87,7 +87,7 @@ class WindowTriggerContext(_Clocks, Trigger.OnMergeContext):
             self._processing.register(time, self._key, self._namespace)
 
     def register_event_time_timer(self, time: int) -> None:
-        # Once the input has ended, a trigger that fires again and again would do so for ever in a global window.
+        # Once the input has ended, a trigger that fires again and again would never stop in a global window.
         for_ever = self._namespace is None and self._operator.watermark == MAX_WATERMARK
         if not (for_ever or self._operator.ending):
             self._event.register(time, self._key, self._namespace)
@@ -147,7 +147,7 @@ class WindowProcessContext(ProcessWindowFunction.Context[Any], ProcessAllWindowF
         self._global_store = TableStateStore(state, state.current)
 
     def turn_to(self, key: Any, window: Any) -> None:
-        """From now on speak of this window."""
+        """Turn to a window."""
         self._window = window
         self._entry.key = (key, namespace_of(window))
 

@@ -33,7 +33,7 @@ class MergingWindows:
         self._assigner = assigner
 
     def state_namespace(self, key: Any, namespace: Any) -> tuple[bool, Any]:
-        """Whether a window is open, and where its contents are."""
+        """Return whether a window is open, and where its contents are."""
         held = self._table.entries.get(key)
         return (True, held[namespace]) if held is not None and namespace in held else (False, None)
 
@@ -42,7 +42,7 @@ class MergingWindows:
         self._table.put_item(key, namespace, namespace)
 
     def retire(self, key: Any, namespace: Any) -> None:
-        """A window is over."""
+        """Forget a window that is over."""
         self._table.remove_item(key, namespace)
 
     def add(self, key: Any, window: Any, on_merge: OnMerge) -> Any:
@@ -61,7 +61,7 @@ class MergingWindows:
         return result
 
     def _merges(self, windows: list[Any]) -> list[tuple[Any, list[Any]]]:
-        """The merged window and its parts, for every group of windows that become one."""
+        """Return the merged window and its parts, for every group of windows that become one."""
         callback = _Collected()
         self._assigner.merge_windows(windows, callback)
         return [(merged, parts) for merged, parts in callback.merges if any(part != merged for part in parts)]

@@ -10,7 +10,7 @@ _GLOBAL = GlobalWindow.get()
 
 
 def namespace_of(window: Any) -> Any:
-    """A window as a plain value; windows of the user's own classes stay as they are."""
+    """Return a window as a plain value; windows of the user's own classes stay as they are."""
     kind = window.__class__
     if kind is TimeWindow:
         return (window.start, window.end)
@@ -22,7 +22,7 @@ def namespace_of(window: Any) -> Any:
 
 
 def window_of(namespace: Any) -> Any:
-    """The window that a plain value stands for."""
+    """Return the window that a plain value stands for."""
     kind = namespace.__class__
     if kind is tuple:
         return TimeWindow(*namespace)
@@ -34,10 +34,10 @@ def window_of(namespace: Any) -> Any:
 
 
 def end_of(namespace: Any) -> Any:
-    """The end of a window as a plain value: the name of a timer that is no trigger's."""
+    """Return the end of a window as a plain value: the name of a timer that is no trigger's."""
     return (namespace,)
 
 
 def is_end(namespace: Any) -> bool:
-    """Whether a plain value stands for the end of a window and not for the window."""
+    """Return whether a plain value stands for the end of a window and not for the window."""
     return namespace.__class__ is tuple and len(namespace) == 1

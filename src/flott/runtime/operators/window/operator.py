@@ -141,7 +141,7 @@ class WindowedOperator(FunctionOperator):
             emit_tagged(self, out, stamps)
 
     def window_failure(self, window: Any, key: Any) -> Exception:
-        """A failure while a window fires."""
+        """Return the failure of a window that fires."""
         return self.failure(f"firing {window!r}", key=key, has_key=True, timestamp=window.max_timestamp())
 
     def begin(self) -> None:
@@ -237,7 +237,7 @@ class WindowOperator(WindowedOperator):
         return True
 
     def _merge_in(self, key: Any, window: Any, value: Any, timestamp: int) -> bool:
-        """The same for windows that grow together: the record's own window joins those that are open."""
+        """Put a record into a window that merges with others: its own window joins those that are open."""
         assert self._merging is not None
         actual = self._merging.add(key, window, lambda *merged: self._on_merge(key, *merged))
         namespace = namespace_of(actual)
@@ -293,11 +293,11 @@ class WindowOperator(WindowedOperator):
         return self._event if self._event_time else self._processing
 
     def _is_over(self, window: Any) -> bool:
-        """Whether nothing may be added to a window any more."""
+        """Return whether nothing may be added to a window any more."""
         return self._event_time and self._cleanup_time(window) <= self.watermark
 
     def _cleanup_time(self, window: Any) -> int:
-        """When a window is forgotten; the end of time if never."""
+        """Return when a window is forgotten; the end of time if never."""
         last: int = window.max_timestamp()
         return min(last + self._lateness, MAX_WATERMARK) if self._event_time else last
 
@@ -371,9 +371,12 @@ class WindowOperator(WindowedOperator):
         self.flush()
 
     def _make_sure_of_the_end(self, key: Any, window: Any, namespace: Any) -> None:
-        """A trigger that deletes its timer at the end of a window deletes the one that forgets the window, if they are
+        """Register a timer for the end of a window if there is none.
+
+        A trigger that deletes its timer at the end of a window deletes the one that forgets the window, if they are
         due at the same time; and a program that was changed may allow for more lateness than the timer knows. The end
-        then gets a timer of its own, which the trigger is not asked about."""
+        then gets a timer of its own, which the trigger is not asked about.
+        """
         end = self._cleanup_time(window)
         if end != MAX_WATERMARK and not self._timers.is_set(end, key, namespace):
             self._timers.register(end, key, end_of(namespace))

@@ -30,7 +30,7 @@ Session = tuple[int, int, Any]
 
 
 def is_sessions(spec: WindowSpec) -> bool:
-    """Whether :class:`SessionWindowOperator` can run the spec."""
+    """Return whether :class:`SessionWindowOperator` can run the spec."""
     kinds = (EventTimeSessionWindows, DynamicEventTimeSessionWindows)
     return type(spec.assigner) in kinds and spec.fold is not None and fires_once_at_its_end(spec)
 
@@ -90,7 +90,7 @@ class SessionWindowOperator(WindowedOperator):
             self.refuse_late(refused, stamps, self.spec.late_tag_id)
 
     def _ends(self, values: list[Any], timestamps: list[int]) -> list[int]:
-        """The end of the window that each record alone would have."""
+        """Return the end of the window that each record alone would have."""
         assigner = self.spec.assigner
         if isinstance(assigner, EventTimeSessionWindows):
             gap = assigner.gap_ms
@@ -166,7 +166,7 @@ def _touches(session: Session, start: int, end: int) -> bool:
 
 
 def _only_met(sessions: list[Session], start: int, end: int) -> int | None:
-    """The place of the session that a window touches, if there is just one."""
+    """Return the place of the session that a window touches, if there is just one."""
     met = None
     for place, session in enumerate(sessions):
         if start <= session[1] and session[0] <= end:  # for every record of a key with several sessions: no call

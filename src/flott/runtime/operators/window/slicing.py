@@ -24,7 +24,7 @@ class _Slices:
     offset_ms: int  #: where one of the slices starts
 
     def first(self, timestamp: int) -> int:
-        """The first timestamp of the slice that holds a timestamp."""
+        """Return the first timestamp of the slice that holds a timestamp."""
         return timestamp - (timestamp - self.offset_ms) % self.length_ms
 
 
@@ -42,7 +42,7 @@ class OverlappingWindows(_Slices):
     slide_ms: int
 
     def windows(self, first: int) -> list[tuple[int, int]]:
-        """The windows that hold the slice with this first timestamp."""
+        """Return the windows that hold the slice with this first timestamp."""
         latest, size = first - (first - self.offset_ms) % self.slide_ms, self.size_ms
         return [(start, start + size) for start in range(latest, first - size, -self.slide_ms)]
 
@@ -58,13 +58,13 @@ class GrowingWindows(_Slices):
     max_size_ms: int
 
     def windows(self, first: int) -> list[tuple[int, int]]:
-        """The windows that hold the slice with this first timestamp."""
+        """Return the windows that hold the slice with this first timestamp."""
         start = first - (first - self.offset_ms) % self.max_size_ms
         return [(start, end) for end in range(first + self.length_ms, start + self.max_size_ms + 1, self.length_ms)]
 
 
 def slicing_of(assigner: WindowAssigner[Any, Any]) -> OverlappingWindows | GrowingWindows | None:
-    """How an assigner's windows divide time; None if they are not cut alike for every key."""
+    """Return how an assigner's windows divide time; None if they are not cut alike for every key."""
     if type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows, CumulativeEventTimeWindows):
         return None  # a subclass may assign windows differently
     match assigner:
