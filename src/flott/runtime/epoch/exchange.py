@@ -99,11 +99,8 @@ class ResultPartition:
             self._ship_held(target)
 
     def _chosen(self, batch: Batch) -> int | tuple[()] | list[int]:
-        """Choose the targets of a batch. Of columns rows are made only if the choice depends on the records."""
         try:
-            if (fixed := self._choose.fixed(len(batch))) is not None:
-                return fixed
-            return self._choose.targets(batch.to_rows().values)
+            return self._choose.targets(batch)
         except Exception as error:
             failure, cause = self._locate(batch.to_rows().values, error)
             raise failure from cause

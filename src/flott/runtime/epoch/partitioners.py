@@ -9,13 +9,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from operator import index as as_index
+from operator import itemgetter
 from typing import Any, TypeVar
 
+from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
+from flott.common.typeinfo._records import NamedTupleTypeInfo
+from flott.datastream._field_functions import NamedField
 from flott.datastream.functions._callables import as_key_selector, as_partitioner
 from flott.errors import ProgramError
 from flott.graph.partitioning import Broadcast, Custom, Forward, Global, Hash, Partitioning, Rebalance, Rescale, Shuffle
 from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.key_groups import TargetIndex
+from flott.runtime.operators.batch import Batch, ColumnBatch
 from flott.runtime.operators.operator import EpochScope
 
 T = TypeVar("T")
@@ -30,15 +35,9 @@ class Chooser:
     def begin(self, scope: EpochScope, edge: int) -> None:
         """Start a new epoch."""
 
-    def fixed(self, size: int) -> int | tuple[()] | list[int] | None:
-        """Return the targets of a batch of this size, if they do not depend on its records; otherwise None."""
-        return None
-
-    def targets(self, values: list[Any]) -> int | tuple[()] | list[int]:
-        """Return where the records of a batch go."""
-        fixed = self.fixed(len(values))
-        assert fixed is not None
-        return fixed
+    def targets(self, batch: Batch) -> int | tuple[()] | list[int]:
+        """Return where the records of a batch go. Rows are made of columns only if the choice needs whole records."""
+        raise NotImplementedError
 
     def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
         """Return an index from keys to what stands for their targets, if targets are chosen by key only."""
@@ -59,14 +58,14 @@ class _One(Chooser):
         super().__init__([target])
         self._target = target
 
-    def fixed(self, size: int) -> int:
+    def targets(self, batch: Batch) -> int:
         return self._target
 
 
 class _All(Chooser):
     """All records to all subtasks."""
 
-    def fixed(self, size: int) -> tuple[()]:
+    def targets(self, batch: Batch) -> tuple[()]:
         return ()
 
 
@@ -81,8 +80,8 @@ class _RoundRobin(Chooser):
     def begin(self, scope: EpochScope, edge: int) -> None:
         self._next = scope.epoch + self._subtask
 
-    def fixed(self, size: int) -> int | list[int]:
-        receivers, count = self.receivers, len(self.receivers)
+    def targets(self, batch: Batch) -> int | list[int]:
+        receivers, count, size = self.receivers, len(self.receivers), len(batch)
         if count == 1:
             return receivers[0]
         start = self._next % count
@@ -102,8 +101,8 @@ class _Random(Chooser):
     def begin(self, scope: EpochScope, edge: int) -> None:
         self._random.seed(f"{scope.seed}:{scope.epoch}:{edge}:{self._subtask}")
 
-    def fixed(self, size: int) -> list[int]:
-        return self._random.choices(self.receivers, k=size)
+    def targets(self, batch: Batch) -> list[int]:
+        return self._random.choices(self.receivers, k=len(batch))
 
 
 class _ByKey(Chooser):
@@ -116,9 +115,11 @@ class _ByKey(Chooser):
         self._key_type = key_type
         self._index = TargetIndex(max_parallelism, receivers, key_type)
 
-    def targets(self, values: list[Any]) -> list[int]:
-        index = self._index
-        return [index[key] for key in map(self.select, values)]
+    def targets(self, batch: Batch) -> list[int]:
+        index, select = self._index, self.select
+        if isinstance(batch, ColumnBatch) and (keys := _key_column(batch, select)) is not None:
+            return [index[key] for key in keys]
+        return [index[select(value)] for value in batch.to_rows().values]
 
     def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
         return TargetIndex(self._max_parallelism, targets, self._key_type)
@@ -131,6 +132,21 @@ class _ByKey(Chooser):
             self._key_type.conform([key])
 
 
+def _key_column(batch: ColumnBatch, select: Callable[[Any], Any]) -> list[Any] | None:
+    """Return the keys of a batch of columns, if the selector reads one of them; otherwise None."""
+    position: Any = None
+    if isinstance(select, NamedField) and isinstance(batch.record_type, RowTypeInfo | NamedTupleTypeInfo):
+        names: list[str] = batch.columns.schema.names
+        position = names.index(select.name) if select.name in names else None
+    elif isinstance(select, itemgetter) and isinstance(batch.record_type, TupleTypeInfo | NamedTupleTypeInfo):
+        made_of: Any = select.__reduce__()[1]
+        position = made_of[0] if len(made_of) == 1 else None
+    width = batch.columns.num_columns
+    if not isinstance(position, int) or not -width <= position < width:
+        return None
+    return batch.columns.column(position % width).to_pylist()  # type: ignore[no-any-return]
+
+
 class _ByUser(Chooser):
     """By the user's partitioner."""
 
@@ -139,9 +155,9 @@ class _ByUser(Chooser):
         self._partition = partition
         self._select = select
 
-    def targets(self, values: list[Any]) -> list[int]:
+    def targets(self, batch: Batch) -> list[int]:
         count, partition, select = len(self.receivers), self._partition, self._select
-        chosen = [as_index(partition(select(value), count)) for value in values]
+        chosen = [as_index(partition(select(value), count)) for value in batch.to_rows().values]
         if chosen and not (min(chosen) >= 0 and max(chosen) < count):
             raise ProgramError("A partitioner chose a subtask that does not exist.")
         return chosen
@@ -183,7 +199,7 @@ def make_chooser(
 class _GlobalTarget(Chooser):
     """All records to the first subtask; all receivers are told about event time."""
 
-    def fixed(self, size: int) -> int:
+    def targets(self, batch: Batch) -> int:
         return 0
 
 

@@ -12,6 +12,7 @@ from flott.common import Types
 from flott.common.typeinfo import TypeInformation
 from flott.common.types import RowKind
 from flott.datastream import DataStream
+from flott.datastream.functions import KeyedProcessFunction
 from flott.errors import FlottError
 from flott.graph.specs import OperatorSpec
 from flott.runtime.operators import arrow, build
@@ -83,6 +84,16 @@ class ReadKindsOperator(Operator):
         self.emit(RowBatch([(*v, str(RowKind(k))) for v, k in zip(rows.values, kinds, strict=True)], rows.timestamps))
 
 
+class Where(KeyedProcessFunction[Any, Any, Any]):
+    """Says which subtask has which key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.subtask = runtime_context.get_index_of_this_subtask()
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield ctx.get_current_key(), self.subtask
+
+
 @pytest.fixture(autouse=True)
 def operators(monkeypatch: pytest.MonkeyPatch) -> None:
     builders: dict[type[OperatorSpec], Callable[[OperatorContext, Any], Operator]] = {
@@ -127,6 +138,21 @@ def test_columns_pass_an_exchange_without_becoming_rows() -> None:
     assert conversions.count("columns_of") == len(seen["before"])
     assert conversions.count("rows_of") == len(seen["behind"])
     assert conversions.index("rows_of") >= len(seen["before"])
+
+
+def test_columns_are_distributed_by_a_key_column_without_becoming_rows() -> None:
+    keyed = add(pairs(), "before", 1).key_by(lambda pair: pair[0])
+    assert keyed._key.getter is not None
+    assert collected(keyed._apply("behind", AddSpec("behind", 10), PAIR)) == EXPECTED
+    assert conversions.count("columns_of") == len(seen["before"])
+    assert conversions.count("rows_of") == len(seen["behind"])
+
+
+def test_the_same_keys_meet_whether_they_are_read_from_rows_or_from_columns() -> None:
+    def keys_of_subtasks(stream: DataStream[Any]) -> list[Any]:
+        return collected(stream.key_by(lambda pair: pair[0]).process(Where(), Types.TUPLE([Types.LONG()] * 2)))
+
+    assert keys_of_subtasks(add(pairs(), "before", 0)) == keys_of_subtasks(pairs())
 
 
 def test_operators_of_a_chain_hand_columns_to_each_other() -> None:
