@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 JAR = Path("/usr/share/java/zookeeper.jar")
-START_SECONDS = 60
+START_SECONDS = 300
 
 
 class ZooKeeperServer:

@@ -213,7 +213,7 @@ class Bare:
 sys.meta_path.insert(0, Bare())
 import flott.datastream, flott.runtime.epoch.task, flott.runtime.operators.build
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
 

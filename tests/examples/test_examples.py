@@ -76,13 +76,13 @@ def test_an_example_can_be_run_by_itself() -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["windowing/late_records", "interval_join", "savepoint_and_restore", "rocksdb_state"])
 def test_an_example_prints_the_same_on_spark(name: str, tmp_path: Path) -> None:
-    ended = DriverProcess([str(EXAMPLES / f"{name}.py")], tmp_path).wait(120).expect_success()
+    ended = DriverProcess([str(EXAMPLES / f"{name}.py")], tmp_path).wait(300).expect_success()
     assert lines_of(ended.stdout, name) == lines_of(expected(name), name)
 
 
 @pytest.mark.spark
 def test_the_demo_rescales_a_running_job_and_its_results_are_exact(tmp_path: Path) -> None:
-    ended = DriverProcess([str(EXAMPLES / "demo.py"), "12"], tmp_path).wait(180).expect_success()
+    ended = DriverProcess([str(EXAMPLES / "demo.py"), "12"], tmp_path).wait(300).expect_success()
     rescaled = re.search(r"^-- rescaled while it runs, from (\d+) to (\d+) subtasks", ended.stdout, re.MULTILINE)
     assert rescaled is not None, ended.stdout
     assert f": {rescaled[1]} -> {rescaled[2]} (" in ended.stderr, "the job's own lines show it"

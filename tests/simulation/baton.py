@@ -54,7 +54,7 @@ class Baton:
         """Until nobody is left. Raises what went wrong in any of them."""
         self._idle.clear()
         self._give(next(runner for runner in self.runners if not runner.ended))
-        assert self._idle.wait(30), f"{self.current and self.current.name} keeps the baton"
+        assert self._idle.wait(120), f"{self.current and self.current.name} keeps the baton"
         for runner in self.runners:
             if runner.failure is not None:
                 raise runner.failure

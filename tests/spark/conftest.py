@@ -69,7 +69,7 @@ def spark(spark_log: Path) -> Iterator[SparkContext]:
     context.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends with it
-    gateway.proc.wait(30)
+    gateway.proc.wait(300)
     SparkContext._gateway = SparkContext._jvm = None
 
 

@@ -23,7 +23,7 @@ SCRIPTS = Path(__file__).resolve().parent / "scripts"
 #: The variable that marks the processes of a tree.
 MARK = "FLOTT_TEST_TREE"
 #: How long a JVM may take to notice that its driver is gone.
-FAREWELL_SECONDS = 30.0
+FAREWELL_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,16 @@ class DriverProcess:
     def kill(self) -> Ended:
         """SIGKILL for the driver alone: what it started is left to notice by itself."""
         self._process.kill()
-        return self.wait(10)
+        return self.wait(300)
 
     def kill_tree(self) -> None:
         """SIGKILL for the driver, its JVM, executors and Python workers."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (alive := self.processes()) and time.monotonic() < deadline:
             for pid in alive:
                 _kill(pid)
             time.sleep(0.05)
-        self._process.wait(10)
+        self._process.wait(300)
 
     def processes(self) -> dict[int, str]:
         """Everything alive of this tree: process id and command line."""

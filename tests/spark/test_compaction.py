@@ -143,7 +143,7 @@ def test_a_cancelled_job_ends_the_compaction_at_work(
     numbers = env.from_source(NumberSequenceSource(0, 10**7), WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda n: n % 10).process(Count()).sink_to(CallableSink(lambda pair: None))
     client = env.execute_async("cancelled")
-    assert begun.wait(60)
+    assert begun.wait(300)
     client.cancel().result()
     with pytest.raises(JobCancelledError):
         client.get_job_execution_result().result()

@@ -60,7 +60,7 @@ class Asking(Recorder):
 
     def on_start(self, epoch: int, progress: Any) -> None:
         if epoch in self.requests:
-            self.answers.append(self.requests[epoch](self.client.result(60)))
+            self.answers.append(self.requests[epoch](self.client.result(300)))
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def test_a_job_is_stopped_with_a_savepoint_and_continued_by_another(
     }
     client = counting(environment(options), tmp_path).execute_async("first")
     asking.client.set_result(client)
-    client.get_job_execution_result().result(120)
-    taken, stopped = (answer.result(60) for answer in asking.answers)
+    client.get_job_execution_result().result(300)
+    taken, stopped = (answer.result(300) for answer in asking.answers)
     assert client.get_job_status().result() is JobStatus.FINISHED
     assert [open_checkpoint(path, False)[1].checkpoint_id for path in (taken, stopped)] == [4, 9]
     if format_type is SavepointFormatType.NATIVE:

@@ -50,7 +50,7 @@ class Survivor:
 
     def run(self, **settings: Any) -> Ended:
         """Run it to its end, whatever that is."""
-        return self.start(**settings).wait(150)
+        return self.start(**settings).wait(300)
 
     @property
     def output(self) -> Output:
@@ -88,7 +88,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Output:
     """What a run without faults publishes."""
     folder = tmp_path_factory.mktemp("undisturbed")
     process = DriverProcess([str(SURVIVOR), json.dumps({"folder": str(folder)})], folder)
-    diary = diary_of(process.wait(120).expect_success())
+    diary = diary_of(process.wait(300).expect_success())
     assert diary == {"epochs": [1, 2, 3, 4, 5, 6], "retried": [], "restarts": []}
     output = Output.of(folder)
     assert len(output.files) > 1000
@@ -159,7 +159,7 @@ class TestDriver:
         self, survivor: Survivor, undisturbed: Output
     ) -> None:
         process = survivor.start()
-        process.wait_for_line("epoch 2", 90)
+        process.wait_for_line("epoch 2", 300)
         process.kill_tree()
         diary_of(survivor.run(options=RECOVER))
         assert survivor.output == undisturbed
@@ -217,7 +217,7 @@ class TestLocalState:
         self, survivor: Survivor, undisturbed: Output, rocksdb: dict[str, str], backend: str
     ) -> None:
         process = survivor.start(options=rocksdb)
-        process.wait_for_line("epoch 2", 90)
+        process.wait_for_line("epoch 2", 300)
         process.kill_tree()
         assert list(survivor.folder.glob("local/*/*")), "it did work on databases"
         shutil.rmtree(survivor.folder / "local")

@@ -41,7 +41,7 @@ class Session:
     rest: RestClient
     settings: Mapping[str, str]
 
-    def cli(self, *arguments: str | Path, timeout: float = 120, code: int | None = 0) -> str:
+    def cli(self, *arguments: str | Path, timeout: float = 300, code: int | None = 0) -> str:
         """What ``flott ...`` prints for this session."""
         done = run_cli(*arguments, environment=self.environment(), timeout=timeout)
         if code is not None:
@@ -55,7 +55,7 @@ class Session:
     def status(self, job_id: str) -> str:
         return str(self.rest.get(f"/jobs/{job_id}/status")["status"])
 
-    def await_status(self, job_id: str, status: str, seconds: float = 90.0) -> None:
+    def await_status(self, job_id: str, status: str, seconds: float = 300.0) -> None:
         """Wait for a status; any other end is a failure of the test."""
 
         def check() -> bool:
@@ -66,7 +66,7 @@ class Session:
 
         wait_for(check, seconds)
 
-    def await_epochs(self, job_id: str, epochs: int, seconds: float = 90.0) -> None:
+    def await_epochs(self, job_id: str, epochs: int, seconds: float = 300.0) -> None:
         """Wait until a job has completed checkpoints."""
         wait_for(lambda: self.rest.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"] >= epochs, seconds)
 
@@ -81,7 +81,7 @@ class Session:
 
 
 def run_cli(
-    *arguments: str | Path, environment: Mapping[str, str] | None = None, timeout: float = 120
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, timeout: float = 300
 ) -> subprocess.CompletedProcess[str]:
     """``flott ...`` in a process of its own."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
@@ -108,7 +108,7 @@ def start_session(folder: Path, **settings: Any) -> Session:
 def found_session(process: DriverProcess, folder: Path, values: Mapping[str, str] | None = None) -> Session:
     """The JobManager of a process that has just been started, as soon as it answers."""
     announcement = folder / "cluster.json"
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     try:
         while True:
             assert process._process.poll() is None, f"{process.stdout}\n{process.stderr}"
@@ -120,7 +120,7 @@ def found_session(process: DriverProcess, folder: Path, values: Mapping[str, str
                 rest = RestClient(Configuration.of(client))
                 break
             time.sleep(0.05)
-        wait_for(lambda: _answers(rest), 90)
+        wait_for(lambda: _answers(rest), 300)
     except BaseException:
         process.kill_tree()
         raise
@@ -143,7 +143,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     yield made
     made.rest.close()
     made.process._process.terminate()
-    made.process.wait(60)
+    made.process.wait(300)
     made.process.expect_no_leftovers()
 
 

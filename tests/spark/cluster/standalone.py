@@ -16,7 +16,7 @@ import pyspark
 from tests.spark.driver_process import DriverProcess
 
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS = 60
+START_SECONDS = 300
 #: Of a worker, in MB: enough for one small executor.
 WORKER_MEMORY = 600
 

@@ -235,7 +235,7 @@ def test_ctrl_c_detaches_from_a_job_or_cancels_it(session: Session, tmp_path: Pa
     def first() -> Any:
         return next((job for job in session.rest.get("/jobs/overview")["jobs"] if job["name"] == "watched"), None)
 
-    job = wait_for(first, 60)["jid"]
+    job = wait_for(first, 300)["jid"]
     session.await_epochs(job, 1)
     screen.type("\x03")
     screen.expect(r"\(d\)etach")
@@ -251,7 +251,7 @@ def test_ctrl_c_detaches_from_a_job_or_cancels_it(session: Session, tmp_path: Pa
     session.cli("cancel", "watched")
     session.await_status(job, "CANCELED")
     screen = OnTerminal(session, tmp_path, *run)
-    again = wait_for(lambda: (found := first()) and found["jid"] != job and found["jid"], 60)
+    again = wait_for(lambda: (found := first()) and found["jid"] != job and found["jid"], 300)
     session.await_epochs(again, 1)
     screen.type("\x03")
     screen.expect(r"\(c\)ancel")

@@ -54,5 +54,5 @@ def test_jobs_side_by_side_with_modules_of_one_name_requirements_and_archives(
         (folder / "main.py").write_text(PROGRAM)
         command = [sys.executable, "-P", "-m", "flott.client.program", str(folder / "main.py")]
         running.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True))
-    printed = [process.communicate(timeout=120)[0] for process in running]
+    printed = [process.communicate(timeout=300)[0] for process in running]
     assert printed == ["[21011, 21012, 21013]\n", "[21021, 21022, 21023]\n"]

@@ -214,7 +214,7 @@ def test_a_job_that_runs_is_measured_in_flinks_words(session: Session, jobs: Job
         path = f"{job}/vertices/{seconds['id']}/subtasks/metrics"
         return float(metrics(session, path, "Seconds.numLateRecordsDropped", agg="sum").popitem()[1]["sum"])
 
-    assert wait_for(lambda: late() > 0, 60)
+    assert wait_for(lambda: late() > 0, 300)
     for vertex in (source, seconds):
         for one in session.rest.get(f"{job}/vertices/{vertex['id']}/backpressure")["subtasks"]:
             assert 0 <= one["busyRatio"] <= 1
@@ -234,7 +234,7 @@ def test_event_time_moves_on_and_no_vertex_is_ahead_of_its_input(session: Sessio
 
     source = watermarks()[-1]
     assert 0 < source < 10_000_000  # event time begins with 0
-    wait_for(lambda: watermarks()[0] > source, 60)
+    wait_for(lambda: watermarks()[0] > source, 300)
     report = session.rest.get(f"/jobs/{jobs.running}/flott/watermark")
     assert report["watermark"] > 0
     assert {place["name"] for place in report["places"]} == {"Sink: File"}
@@ -314,7 +314,7 @@ def operation(session: Session, path: str) -> dict[str, Any]:
         reply = session.rest.get(path)
         return [reply["operation"]] if reply["status"]["id"] == "COMPLETED" else None
 
-    [found] = wait_for(outcome, 60)
+    [found] = wait_for(outcome, 300)
     return dict(found or {})
 
 
@@ -347,7 +347,7 @@ def test_a_job_is_checkpointed_savepointed_rescaled_and_stopped(
     for bounds in wanted.values():
         bounds["parallelism"] = {"lowerBound": 1, "upperBound": 2}
     http.put(f"{job}/resource-requirements", json=wanted).raise_for_status()
-    wait_for(lambda: {vertex["parallelism"] for vertex in session.rest.get(job)["vertices"]} == {2}, 60)
+    wait_for(lambda: {vertex["parallelism"] for vertex in session.rest.get(job)["vertices"]} == {2}, 300)
     session.rest.patch(f"{job}/clientHeartbeat", json={"expiredTimestamp": 2**52})
     order = {"targetDirectory": str(tmp_path / "sp"), "drain": False}
     trigger = session.rest.post(f"{job}/stop", json=order)["request-id"]

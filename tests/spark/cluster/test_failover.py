@@ -23,16 +23,16 @@ def test_a_leader_killed_in_mid_epoch_is_followed_by_the_standby_and_results_are
     first = second = None
     try:
         first = Standby(tmp_path / "first", tmp_path / "shared", **settings)
-        wait_for(first.leads, 90)
+        wait_for(first.leads, 300)
         second = Standby(tmp_path / "second", tmp_path / "shared", **settings)
         job = submission_of(counting(tmp_path / "out", records=4000, rate=250), "survivor")
         first.submit(job)
-        wait_for(lambda: first.epochs(job.job_id) >= 3, 90)
+        wait_for(lambda: first.epochs(job.job_id) >= 3, 300)
         first.process.kill()
-        wait_for(second.leads, 90)
-        wait_for(lambda: second.status(job.job_id) == "FINISHED", 120)
+        wait_for(second.leads, 300)
+        wait_for(lambda: second.status(job.job_id) == "FINISHED", 300)
         assert counts(tmp_path / "out") == dict.fromkeys(range(5), 800)
-        wait_for(lambda: not marked_processes(first.mark), 30)  # its JVM, workers and the job's process went with it
+        wait_for(lambda: not marked_processes(first.mark), 300)  # its JVM, workers and the job's process went with it
     finally:
         for standby in (first, second):
             if standby is not None:

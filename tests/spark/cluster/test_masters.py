@@ -40,7 +40,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneC
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What machines of a cluster have: a Python that knows nothing of Flott."""
     folder = tmp_path_factory.mktemp("bare") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], timeout=60, check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], timeout=300, check=True)
     return str(folder / "bin" / "python")
 
 
@@ -56,7 +56,7 @@ def test_a_session_waits_for_workers_and_goes_on_when_they_come_and_when_one_die
 
     # No worker: there is nothing to run on, and the job says so.
     job = session.submit(tmp_path / "out", "--rate", "200", settings=SMALL_EPOCHS | RESTARTS)
-    waiting = wait_for(lambda: session.rest.get(f"/jobs/{job}").get("waiting-for"), 60)
+    waiting = wait_for(lambda: session.rest.get(f"/jobs/{job}").get("waiting-for"), 300)
     assert waiting.startswith(f"No executor is registered with Spark ({standalone.url}), so there are no slots.")
     assert f"waits for slots: {waiting[:40]}" in session.cli("status", job)
     assert session.rest.get("/overview")["slots-total"] == 0
@@ -68,20 +68,20 @@ def test_a_session_waits_for_workers_and_goes_on_when_they_come_and_when_one_die
     assert any(line.startswith(bare_python) for line in worker.processes().values()), "workers run what was configured"
     assert "waiting-for" not in session.rest.get(f"/jobs/{job}")
     second = standalone.add_worker()
-    found = wait_for(lambda: both if len(both := task_managers(session)) == 2 else None, 60)
+    found = wait_for(lambda: both if len(both := task_managers(session)) == 2 else None, 300)
     for one in found:
         assert one["slotsNumber"] == 1
         assert 0 <= one["freeSlots"] <= 1
         assert 0 < one["hardware"]["freeMemory"] <= one["hardware"]["physicalMemory"] <= WORKER_MEMORY << 20
         assert session.rest.get("/overview")["slots-total"] == 2
     beats = {one["id"]: one["timeSinceLastHeartbeat"] for one in found}
-    wait_for(lambda: all(one["timeSinceLastHeartbeat"] > beats[one["id"]] for one in task_managers(session)), 30)
-    used = wait_for(lambda: both if len(both := hosts_of(session, job)) == 2 else None, 60)
+    wait_for(lambda: all(one["timeSinceLastHeartbeat"] > beats[one["id"]] for one in task_managers(session)), 300)
+    used = wait_for(lambda: both if len(both := hosts_of(session, job)) == 2 else None, 300)
     assert used == set(beats)
 
     # A machine dies with all that ran on it.
     second.kill_tree()
-    [left] = wait_for(lambda: one if len(one := task_managers(session)) == 1 else None, 60)
+    [left] = wait_for(lambda: one if len(one := task_managers(session)) == 1 else None, 300)
     assert left["id"] in beats
     done = session.rest.get(f"/jobs/{job}/checkpoints")["counts"]["completed"]
     session.await_epochs(job, done + 2)
@@ -125,14 +125,14 @@ def test_an_application_whose_executors_come_and_go_between_its_epochs_gives_exa
     process = DriverProcess(command, tmp_path / "work")
     try:
         session = found_session(process, tmp_path / "application")
-        [job] = wait_for(lambda: session.rest.get("/jobs/overview")["jobs"], 60)
+        [job] = wait_for(lambda: session.rest.get("/jobs/overview")["jobs"], 300)
         # All that held the state go, and others take over.
-        first = wait_for(lambda: {one["id"] for one in task_managers(session)}, 60)
+        first = wait_for(lambda: {one["id"] for one in task_managers(session)}, 300)
         session.await_epochs(job["jid"], 1)
-        wait_for(lambda: not first & {one["id"] for one in task_managers(session)}, 60)
-        wait_for(lambda: (used := hosts_of(session, job["jid"])) and not used & first, 60)
+        wait_for(lambda: not first & {one["id"] for one in task_managers(session)}, 300)
+        wait_for(lambda: (used := hosts_of(session, job["jid"])) and not used & first, 300)
         session.cli("stop", job["jid"], "-p", tmp_path / "savepoints")
-        assert "the program is done" in process.wait(60).expect_success().stdout
+        assert "the program is done" in process.wait(300).expect_success().stdout
     finally:
         process.kill_tree()
     assert_exact(tmp_path / "out")
@@ -155,7 +155,7 @@ def test_a_master_that_cannot_be_used_is_named_with_the_reason_and_another_start
     start_driver: Callable[..., DriverProcess],
 ) -> None:
     process = start_driver("-c", TWICE)
-    refused, computed = process.wait(60).expect_success().stdout.splitlines()
+    refused, computed = process.wait(300).expect_success().stdout.splitlines()
     assert refused.startswith("Spark could not be started with the master spark:/nowhere: ")
     assert "Could not parse Master URL: 'spark:/nowhere'" in refused
     assert computed == "3"

@@ -31,8 +31,8 @@ def job_processes(session: Session) -> list[int]:
 
 def await_restored(session: Session, job: str) -> None:
     """Wait until the job has gone on from a checkpoint and completed another one."""
-    restored = wait_for(lambda: session.rest.get(f"/jobs/{job}/checkpoints")["latest"]["restored"], 90)
-    wait_for(lambda: _latest(session, job) > restored["id"], 90)
+    restored = wait_for(lambda: session.rest.get(f"/jobs/{job}/checkpoints")["latest"]["restored"], 300)
+    wait_for(lambda: _latest(session, job) > restored["id"], 300)
 
 
 def _latest(session: Session, job: str) -> int:
@@ -53,7 +53,7 @@ def test_jobs_survive_the_death_of_their_process_of_a_worker_of_spark_and_of_the
     views = {job["jid"]: job for job in session.rest.get("/jobs/overview")["jobs"]}
     began = views[first]["start-time"]
     os.kill(session.rest.get(f"/jobs/{first}")["process"], signal.SIGKILL)
-    wait_for(lambda: "SIGKILL" in json.dumps(session.rest.get(f"/jobs/{first}/exceptions")), 30)
+    wait_for(lambda: "SIGKILL" in json.dumps(session.rest.get(f"/jobs/{first}/exceptions")), 300)
     await_restored(session, first)
     assert session.rest.get(f"/jobs/{first}")["start-time"] == began
     assert [one["value"] for one in session.rest.get(f"/jobs/{first}/metrics", get="numRestarts")] == ["1"]
@@ -65,20 +65,20 @@ def test_jobs_survive_the_death_of_their_process_of_a_worker_of_spark_and_of_the
             os.kill(pid, signal.SIGKILL)
     for job in outputs:
         before = _latest(session, job)
-        wait_for(lambda job=job, before=before: _latest(session, job) > before + 1, 60)
+        wait_for(lambda job=job, before=before: _latest(session, job) > before + 1, 300)
 
     # Spark itself.
     old = java(session)
     os.kill(old, signal.SIGKILL)
-    wait_for(lambda: [pid for pid, line in session.process.processes().items() if "java" in line and pid != old], 60)
+    wait_for(lambda: [pid for pid, line in session.process.processes().items() if "java" in line and pid != old], 300)
     for job in outputs:
-        wait_for(lambda job=job: "Spark" in json.dumps(session.rest.get(f"/jobs/{job}/exceptions")), 60)
+        wait_for(lambda job=job: "Spark" in json.dumps(session.rest.get(f"/jobs/{job}/exceptions")), 300)
         await_restored(session, job)
     assert "Spark application has ended" in session.rest.text("/jobmanager/log")
 
     # The JobManager, in good order: what it ran goes on with the next one.
     session.cli("cluster", "stop")
-    session.process.wait(60).expect_success()
+    session.process.wait(300).expect_success()
     session.process.expect_no_leftovers()
     again = sessions()
     assert {job["jid"] for job in again.rest.get("/jobs/overview")["jobs"]} == set(outputs)
@@ -88,7 +88,7 @@ def test_jobs_survive_the_death_of_their_process_of_a_worker_of_spark_and_of_the
         again.cli("stop", job, "-p", tmp_path / "savepoints")
         again.await_status(job, "FINISHED")
         assert len(counts(output)) == 5  # each without gap or repetition
-    wait_for(lambda: not job_processes(again), 30)
+    wait_for(lambda: not job_processes(again), 300)
 
 
 def test_a_session_is_started_used_and_stopped_from_the_command_line(tmp_path: Path) -> None:
@@ -116,4 +116,4 @@ def test_a_session_is_started_used_and_stopped_from_the_command_line(tmp_path: P
     finally:
         flott("cluster", "stop")
     flott("list", code=3)
-    wait_for(lambda: not Path(f"/proc/{started['pid']}").exists(), 20)  # whoever adopted it may be slow to bury it
+    wait_for(lambda: not Path(f"/proc/{started['pid']}").exists(), 300)  # whoever adopted it may be slow to bury it

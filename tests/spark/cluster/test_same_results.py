@@ -23,7 +23,7 @@ def test_a_program_gives_the_same_results_uploaded_on_a_session_locally_and_on_a
     session.cli("run", "--target", "session", "-p", "2", TALLY, on_session, *arguments)
     for target, output in (("local[2]", local), ("local-cluster[2,1,1024]", local_cluster)):
         settings = ["-Dspark.executor.memory=512m", "-Dflott.storage.sync=false", "-p", "2", "--target", target]
-        ran = run_cli("--json", "run", *settings, TALLY, output, *arguments, timeout=240)
+        ran = run_cli("--json", "run", *settings, TALLY, output, *arguments, timeout=300)
         assert ran.returncode == 0, ran.stderr
         assert "the program is done" in ran.stderr  # with --json, stdout is for one document
         [ended] = json.loads(ran.stdout)["jobs"]

@@ -85,7 +85,7 @@ def operation(http: httpx.Client, path: str) -> dict[str, Any]:
         reply = http.get(path).raise_for_status().json()
         return [reply["operation"]] if reply["status"]["id"] == "COMPLETED" else None
 
-    [found] = wait_for(done, 120)
+    [found] = wait_for(done, 300)
     return dict(found or {})
 
 
@@ -97,7 +97,7 @@ def test_twenty_jobs_come_and_go_under_load_and_nobody_is_disturbed(
     settings = {"flott.epoch.min-interval": "2s", "parallelism.default": "1", "restart-strategy.type": "none"}
     arguments = [str(output), str(JOBS + 2), "--fails", str(FAILING)]
     options = [f"-D{key}={value}" for key, value in settings.items()]
-    session.cli("run", "-d", "--target", "session", *options, PROGRAMS / "crowd.py", *arguments, timeout=240)
+    session.cli("run", "-d", "--target", "session", *options, PROGRAMS / "crowd.py", *arguments, timeout=300)
     started = {int(number): job for number, job in json.loads((output / "jobs.json").read_text()).items()}
     assert len(set(started.values())) == JOBS + 2
     twenty = [started[number] for number in range(JOBS)]
@@ -106,7 +106,7 @@ def test_twenty_jobs_come_and_go_under_load_and_nobody_is_disturbed(
         # All of them run, but the one that fails; and one is killed.
         for job in (*twenty, started[KILLED]):
             session.await_epochs(job, 1, 240)
-        wait_for(lambda: session.status(started[FAILING]) == "FAILED", 120)
+        wait_for(lambda: session.status(started[FAILING]) == "FAILED", 300)
         os.kill(http.get(f"/jobs/{started[KILLED]}").json()["process"], signal.SIGKILL)
         listed = {job["jid"]: job["state"] for job in http.get("/jobs/overview").json()["jobs"]}
         assert set(listed) == set(started.values())
@@ -121,7 +121,7 @@ def test_twenty_jobs_come_and_go_under_load_and_nobody_is_disturbed(
         for job, trigger in resized.items():
             assert "failure-cause" not in operation(http, f"/jobs/{job}/rescaling/{trigger}")
             assert {vertex["parallelism"] for vertex in http.get(f"/jobs/{job}").json()["vertices"]} == {2}
-        session.await_status(started[KILLED], "RUNNING", 120)
+        session.await_status(started[KILLED], "RUNNING", 300)
         warm = resident_mb(session.process.pid)
 
         # Nobody was disturbed.
@@ -141,10 +141,10 @@ def test_twenty_jobs_come_and_go_under_load_and_nobody_is_disturbed(
         for job, trigger in triggers.items():
             assert "location" in operation(http, f"/jobs/{job}/savepoints/{trigger}")
         for job in stopped:
-            session.await_status(job, "FINISHED", 120)
+            session.await_status(job, "FINISHED", 300)
         for job in cancelled:
-            session.await_status(job, "CANCELED", 120)
-        wait_for(lambda: load.asked - before > 2000, 120)
+            session.await_status(job, "CANCELED", 300)
+        wait_for(lambda: load.asked - before > 2000, 300)
         grown = resident_mb(session.process.pid) - warm
     assert load.strange == []
     assert grown < GROWTH_MB, f"the JobManager grew by {grown:.0f} MB over {load.asked} requests"
@@ -152,6 +152,6 @@ def test_twenty_jobs_come_and_go_under_load_and_nobody_is_disturbed(
     # What they wrote is exact, and they are gone.
     for number in (*range(JOBS), KILLED):
         assert counts(output / str(number)), f"job {number} has written nothing"
-    wait_for(lambda: not processes(session, "job_runner"), 30)
-    wait_for(lambda: not processes(session, "pyspark.worker"), 30)
+    wait_for(lambda: not processes(session, "job_runner"), 300)
+    wait_for(lambda: not processes(session, "pyspark.worker"), 300)
     assert session.rest.get("/overview")["jobs-running"] == 0

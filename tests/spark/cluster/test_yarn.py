@@ -35,13 +35,13 @@ def test_when_tasks_of_a_session_wait_for_slots_yarn_is_asked_for_another_execut
         "execution.checkpointing.dir": tmp_path / "checkpoints",
         "slotmanager.number-of-slots.max": "2",
     })  # fmt: skip
-    [first] = wait_for(lambda: task_managers(session), 60)
+    [first] = wait_for(lambda: task_managers(session), 300)
     assert (first["slotsNumber"], first["freeSlots"]) == (1, 1)
     assert first["hardware"]["physicalMemory"] == 512 << 20
     job = session.submit(tmp_path / "out", settings={"parallelism.default": "3"})  # as fast as it can
-    both = wait_for(lambda: found if len(found := task_managers(session)) == 2 else None, 90)
+    both = wait_for(lambda: found if len(found := task_managers(session)) == 2 else None, 300)
     assert "Asked Spark for 2 executors in all" in session.rest.text("/jobmanager/log")
-    assert wait_for(lambda: used if len(used := hosts_of(session, job)) == 2 else None, 60) == {
+    assert wait_for(lambda: used if len(used := hosts_of(session, job)) == 2 else None, 300) == {
         one["id"] for one in both
     }
     session.cli("stop", job, "-p", tmp_path / "savepoints")

@@ -16,7 +16,7 @@ from tests.spark.driver_process import DriverProcess
 
 #: Unset, tests on YARN are skipped: they take longer than they are worth in every run.
 ASKED_FOR = "FLOTT_TEST_YARN"
-START_SECONDS = 120
+START_SECONDS = 300
 
 _SPARK_HOME = Path(pyspark.__file__).parent
 _SOURCE = Path(__file__).with_name("MiniYarn.java")

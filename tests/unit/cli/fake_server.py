@@ -29,5 +29,5 @@ with fake_jobmanager() as manager:
         manager.answers["DELETE /cluster"] = lambda query, body: ended.set() or {}
     folder = folder_of(configuration)
     write_running(folder, RunningCluster(os.getpid(), manager.url, SystemClock().now_ms()))
-    ended.wait(60)
+    ended.wait(120)
     remove_running(folder, os.getpid())

@@ -16,7 +16,7 @@ _TAKE_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     " os.execv(sys.executable, [sys.executable, '-m', 'flott.cli', *sys.argv[1:]])"
 )
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

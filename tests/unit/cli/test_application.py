@@ -46,7 +46,7 @@ def server(monkeypatch: pytest.MonkeyPatch, jobmanager: FakeJobManager) -> list[
         jobmanager.add_job()
         answer = jobmanager.answers[f"GET /jobs/{JOB}"]
         jobmanager.answers[f"GET /jobs/{JOB}"] = lambda query, body: looked.set() or answer(query, body)  # type: ignore[func-returns-value]
-        assert looked.wait(10)
+        assert looked.wait(120)
         jobmanager.end(JOB, "FAILED")
         on_done()
         return 5

@@ -332,7 +332,7 @@ def test_without_a_terminal_an_interrupt_leaves_the_job_to_itself(tmp_path: Path
     while "submitted" not in process.stdout.readline():
         pass
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert f"The job {JOB} goes on: `flott cancel {JOB}` ends it." in err
     assert "Traceback" not in err

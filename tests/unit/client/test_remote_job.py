@@ -190,7 +190,7 @@ def test_results_for_the_program_come_back_in_order(
     spool.put("0", 1, [])
     spool.put("0", 1, [3])
     cluster.ended = finished(cluster.taken[0].job_id)
-    job.get_job_execution_result().result(10)
+    job.get_job_execution_result().result(120)
     assert seen == [1, 2, 3]
 
 
@@ -212,9 +212,9 @@ def test_a_sink_of_the_program_that_raises_cancels_the_job(cluster: TakingCluste
     spool = ResultSpool(cluster.log_folder / "jobs" / cluster.taken[0].job_id / "results")
     spool.begin("0")
     spool.put("0", 0, [1])
-    assert cancelled.wait(10)
+    assert cancelled.wait(120)
     with pytest.raises(ProgramError, match="ZeroDivisionError"):
-        job.get_job_execution_result().result(10)
+        job.get_job_execution_result().result(120)
 
 
 def test_results_for_a_program_that_does_not_wait_are_refused(cluster: TakingCluster, rest: RestClient) -> None:
@@ -274,11 +274,11 @@ def test_who_waits_for_a_job_waits_for_the_next_jobmanager_too(caplog: pytest.Lo
         return httpx.Response(200, json={"status": "FINISHED" if ended else None, **known})
 
     rest = RestClient(Configuration(), transport=httpx.MockTransport(handle), clock=clock)
-    assert RemoteJob(rest, RUNNING, "a job", clock=clock).get_job_execution_result().result(10).net_runtime_ms == 1
+    assert RemoteJob(rest, RUNNING, "a job", clock=clock).get_job_execution_result().result(120).net_runtime_ms == 1
     assert "is waited for, but" in caplog.text
     clock.waited_ms, silent_until = 0, 10_000_000
     with pytest.raises(UnreachableError):
-        RemoteJob(rest, RUNNING, "a job", clock=clock).get_job_execution_result().result(10)
+        RemoteJob(rest, RUNNING, "a job", clock=clock).get_job_execution_result().result(120)
     assert 300_000 <= clock.waited_ms < 400_000
 
 
@@ -310,12 +310,12 @@ def test_orders_reach_the_jobmanager_as_they_were_given(cluster: TakingCluster, 
 
     cluster.order = order  # type: ignore[method-assign]
     native = SavepointFormatType.NATIVE
-    assert job.trigger_savepoint("/s", native).result(10) == "/savepoints/1"
-    assert job.stop_with_savepoint(True).result(10) == "/savepoints/1"
-    assert job.stop_with_savepoint(False, "/s").result(10) == "/savepoints/1"
-    assert job.cancel_with_savepoint("/s").result(10) == "/savepoints/1"
-    job.rescale(4, "numbers-uid").result(10)
-    job.rescale(2).result(10)
+    assert job.trigger_savepoint("/s", native).result(120) == "/savepoints/1"
+    assert job.stop_with_savepoint(True).result(120) == "/savepoints/1"
+    assert job.stop_with_savepoint(False, "/s").result(120) == "/savepoints/1"
+    assert job.cancel_with_savepoint("/s").result(120) == "/savepoints/1"
+    job.rescale(4, "numbers-uid").result(120)
+    job.rescale(2).result(120)
     assert orders == [
         (RUNNING, TakeSavepoint("/s", native)),
         (RUNNING, StopWithSavepoint(drain=True)),
@@ -346,7 +346,7 @@ def test_every_order_reaches_the_gateway_as_the_same_value(
 ) -> None:
     answer = job_of(rest).submit(order)
     if not isinstance(order, CancelJob):  # that one waits for the end of the job
-        assert answer.result(10) == cluster.outcome(RUNNING, order)
+        assert answer.result(120) == cluster.outcome(RUNNING, order)
     assert cluster.orders == [(RUNNING, order)]
 
 
@@ -358,7 +358,7 @@ def test_an_order_that_fails_raises_what_it_was(cluster: TakingCluster, rest: Re
 
     cluster.order = order  # type: ignore[method-assign]
     with pytest.raises(SavepointError, match=r"^The disk is full\.$"):
-        job_of(rest).trigger_savepoint("/s").result(10)
+        job_of(rest).trigger_savepoint("/s").result(120)
 
 
 def test_cancelling_ends_when_the_job_has_ended(cluster: TakingCluster, rest: RestClient) -> None:
@@ -375,14 +375,14 @@ def test_cancelling_ends_when_the_job_has_ended(cluster: TakingCluster, rest: Re
 
     cluster.order = order  # type: ignore[method-assign]
     job = job_of(rest)
-    job.cancel().result(10)
+    job.cancel().result(120)
     with pytest.raises(JobCancelledError):
-        job.get_job_execution_result().result(10)
+        job.get_job_execution_result().result(120)
 
 
 @pytest.mark.parametrize("job_id", [FINISHED, FAILED, CANCELED])
 def test_a_job_that_has_ended_can_be_cancelled_without_harm(rest: RestClient, job_id: str) -> None:
-    job_of(rest, job_id).cancel().result(10)
+    job_of(rest, job_id).cancel().result(120)
 
 
 def test_accumulators_are_texts_while_the_job_runs_and_values_afterwards(
@@ -427,14 +427,14 @@ def test_the_job_waits_for_a_slow_program_until_it_is_ended(tmp_path: Path, monk
     (first,) = result_spool.pieces_in(result_spool.fetch(tmp_path / "0", 0))
     assert first[2] == ["x" * 200]
     result_spool.fetch(tmp_path / "0", first[0])
-    waiting.join(10)
+    waiting.join(120)
     ((_, _, values),) = result_spool.pieces_in(result_spool.fetch(tmp_path / "0", first[0]))
     assert values == ["second"]
     spool.put("0", 0, ["y" * 200])
     blocked = threading.Thread(target=spool.put, args=("0", 0, ["never"]))
     blocked.start()
     spool.close()
-    blocked.join(10)
+    blocked.join(120)
     assert not blocked.is_alive()
 
 

@@ -453,16 +453,16 @@ def test_the_end_does_not_wait_for_a_reporter_that_hangs(job: JobView, monkeypat
     class Hanging(PeriodicReporter):
         def report(self) -> None:
             hangs.set()
-            go_on.wait(60)
+            go_on.wait(120)
 
     reporter = Hanging("hanging", 1)
     reporter.start()
-    assert hangs.wait(10)
+    assert hangs.wait(120)
     reporter.stop()  # comes back, or the test's time is up
     assert reporter._thread.is_alive()
     assert reporter._thread.daemon
     go_on.set()
-    reporter._thread.join(10)
+    reporter._thread.join(120)
 
 
 # --- the log ---------------------------------------------------------------------------------------------------------

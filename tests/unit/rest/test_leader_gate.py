@@ -28,7 +28,7 @@ def test_storage_that_hangs_does_not_hold_up_other_requests() -> None:
 
     def who_leads() -> None:
         hanging.set()
-        assert answered.wait(10)
+        assert answered.wait(120)
 
     async def ask() -> bool:
         gate = LeaderGate(who_leads)

@@ -132,4 +132,4 @@ def test_a_program_that_comes_to_nothing_is_ended(client: TestClient, monkeypatc
         reply = client.post(path, json={})
         assert reply.status_code == 500
         assert "came to nothing" in reply.json()["errors"][0]
-    assert all(run.ended.wait(30) for run in started)
+    assert all(run.ended.wait(120) for run in started)

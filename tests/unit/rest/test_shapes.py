@@ -521,12 +521,12 @@ def test_a_thread_dump_shows_where_each_thread_stands() -> None:
 
     def waits_in_a_named_place() -> None:
         here.set()
-        leave.wait(30)
+        leave.wait(120)
 
     thread = threading.Thread(target=waits_in_a_named_place, name="a waiting thread", daemon=True)
     thread.start()
     try:
-        assert here.wait(30)
+        assert here.wait(120)
         found: dict[str, str] = {
             one["threadName"]: one["stringifiedThreadInfo"] for one in own_threads()["threadInfos"]
         }

@@ -59,4 +59,4 @@ class Standby:
         """Whatever it is doing."""
         self.process.send_signal(signal.SIGCONT)
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(120)

@@ -44,7 +44,7 @@ def test_an_application_that_is_told_to_end_cancels_its_job_and_leaves_nothing(t
         started = children(process.pid)
         assert len(started) == 2, "the program and its job"
         process.terminate()
-        assert process.wait(30) == 128 + 15
+        assert process.wait(120) == 128 + 15
         wait_for(lambda: not any(Path("/proc", pid).exists() for pid in started))
         assert "was cancelled" in (tmp_path / "output").read_text()
         assert not os.listdir(tmp_path / "temporary")

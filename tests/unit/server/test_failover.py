@@ -73,7 +73,7 @@ def test_a_leader_that_ends_in_good_order_is_followed_at_once(pair: tuple[Standb
     first.submit(job)
     wait_for(lambda: first.epochs(job.job_id) >= 2)
     first.process.terminate()
-    assert first.process.wait(30) == 0
+    assert first.process.wait(120) == 0
     assert not (first.folder / "cluster.json").exists()
     wait_for(second.leads)
     wait_for(lambda: second.status(job.job_id) == "FINISHED")

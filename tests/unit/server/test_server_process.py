@@ -29,12 +29,12 @@ def serving(folder: Path, **settings: str) -> Iterator[tuple[subprocess.Popen, s
         yield process, url
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(120)
 
 
 def refused(folder: Path, **settings: str) -> str:
     """What a JobManager says that does not even start."""
-    ended = subprocess.run(**command(folder, **settings), capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(**command(folder, **settings), capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
     return ended.stderr
@@ -66,7 +66,7 @@ def test_a_killed_jobmanager_is_followed_by_the_next_and_a_second_one_is_refused
         assert ended["start-time"] == began["start-time"], "it is still the same job"
         assert counts(tmp_path / "out") == dict.fromkeys(range(5), 300)
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
         assert not (folder / "cluster.json").exists()
 
 

@@ -44,7 +44,7 @@ except JobLockedError as error:
 def claim_in_another_process(path: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", CLAIM, str(path)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
     return ran.stdout
 
 

@@ -42,7 +42,7 @@ def test_jobs_with_the_same_requirements_wait_for_one_installation(
 
     def slowly(file: Path, packages: Path | None, target: Path) -> None:
         installations.append(target)
-        both_are_there.wait(5)
+        both_are_there.wait(120)
         (target / "module.py").write_text("")
 
     monkeypatch.setattr(requirements, "_run_pip", slowly)

@@ -76,7 +76,7 @@ def submission_of(env: StreamExecutionEnvironment, name: str) -> JobSubmission:
 def submit(manager: JobManager, env: StreamExecutionEnvironment, name: str) -> str:
     """Hand a program over; its job's id."""
     submission = submission_of(env, name)
-    manager.submit(submission, {}).result(10)
+    manager.submit(submission, {}).result(120)
     return submission.job_id
 
 
@@ -92,7 +92,7 @@ def running(folder: Path, **settings: Any) -> Iterator[JobManager]:
         manager.close()
 
 
-def wait_for(check: Callable[[], Any], seconds: float = 30.0) -> Any:
+def wait_for(check: Callable[[], Any], seconds: float = 120.0) -> Any:
     """What a check says, once it says yes."""
     deadline = time.monotonic() + seconds
     while True:
@@ -102,7 +102,7 @@ def wait_for(check: Callable[[], Any], seconds: float = 30.0) -> Any:
         time.sleep(0.02)
 
 
-def await_status(manager: JobManager, job_id: str, status: JobStatus, seconds: float = 30.0) -> JobView:
+def await_status(manager: JobManager, job_id: str, status: JobStatus, seconds: float = 120.0) -> JobView:
     """The job's view, once it has a status; any other end is a failure of the test."""
 
     def check() -> JobView | None:

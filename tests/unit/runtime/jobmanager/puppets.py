@@ -122,7 +122,7 @@ class Stage:
         self.recovered = self.dispatcher.recover()
 
     def submit(self, job_id: str = JOB, **settings: str) -> Puppet:
-        self.dispatcher.submit(JobSubmission(job_id, "puppet", settings, b"graph"), {}).result(5)
+        self.dispatcher.submit(JobSubmission(job_id, "puppet", settings, b"graph"), {}).result(120)
         return self.present()
 
     def present(self) -> Puppet:

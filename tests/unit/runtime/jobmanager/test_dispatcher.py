@@ -77,7 +77,7 @@ def test_a_process_that_cannot_be_started_is_tried_again_and_the_job_is_not_lost
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(Puppet, "starts", 0)
-    stage.dispatcher.submit(JobSubmission(JOB, "puppet", {}, b"graph"), {}).result(5)
+    stage.dispatcher.submit(JobSubmission(JOB, "puppet", {}, b"graph"), {}).result(120)
     assert stage.view.status is JobStatus.RESTARTING
     assert "temporarily unavailable" in stage.view.failures[0].text
     monkeypatch.setattr(Puppet, "starts", 1)
@@ -121,7 +121,7 @@ def test_a_job_that_is_told_to_end_is_cancelling_until_it_has(stage: Stage):
     order, answer = process.orders[0]
     assert isinstance(order, CancelJob)
     answer.set_result(True)
-    assert asked.result(1) is None
+    assert asked.result(120) is None
     process.say(JobStatus.RUNNING)  # from before it took notice
     assert stage.view.status is JobStatus.CANCELLING
     assert process.end(JobStatus.CANCELED)
@@ -133,7 +133,7 @@ def test_a_job_that_dies_while_it_is_cancelled_is_cancelled_and_not_started_agai
     process.say(JobStatus.RUNNING)
     asked = stage.dispatcher.order(JOB, CancelJob())
     process.exit(-11)
-    assert asked.result(1) is None
+    assert asked.result(120) is None
     assert stage.view.status is JobStatus.CANCELED
     assert JobStatus.CANCELLING in stage.view.timestamps
     assert len(Puppet.made) == 1
@@ -144,7 +144,7 @@ def test_a_job_that_finished_before_it_was_told_to_end_has_finished(stage: Stage
     asked = stage.dispatcher.order(JOB, CancelJob())
     assert process.end(JobStatus.FINISHED)
     with pytest.raises(JobEndedError, match="FINISHED"):
-        asked.result(1)
+        asked.result(120)
 
 
 def test_a_job_without_a_process_is_cancelled_by_one_that_only_cleans_up(tmp_path: Path):
@@ -152,8 +152,8 @@ def test_a_job_without_a_process_is_cancelled_by_one_that_only_cleans_up(tmp_pat
     process = stage.submit()
     process.exit(1)
     with pytest.raises(ClusterError, match="no process at the moment"):
-        stage.dispatcher.order(JOB, TakeCheckpoint()).result(1)
-    assert stage.dispatcher.order(JOB, CancelJob()).result(1) is None
+        stage.dispatcher.order(JOB, TakeCheckpoint()).result(120)
+    assert stage.dispatcher.order(JOB, CancelJob()).result(120) is None
     assert stage.view.status is JobStatus.CANCELLING
     last = stage.next(process)
     wait_for(lambda: last.orders)
@@ -185,7 +185,7 @@ def test_a_process_may_forget_its_job_only_when_the_end_is_durable(stage: Stage,
     ending = threading.Thread(target=lambda: told.append(process.end(JobStatus.FINISHED)))
     ending.start()
     stage.dispatcher.close(at_once=True)
-    ending.join(5)
+    ending.join(120)
     assert told == [False]
     assert Stage(stage.folders.own).recovered == 1, "the next JobManager goes on with it"
 
@@ -285,7 +285,7 @@ def test_nothing_is_started_or_taken_in_by_a_jobmanager_that_ends(stage: Stage):
     assert isinstance(process.orders[0][0], SuspendJob)
     for job_id in (JOB, "cd" * 16):
         with pytest.raises(ClusterError, match="is ending"):
-            stage.dispatcher.submit(JobSubmission(job_id, "late", {}, b""), {}).result(1)
+            stage.dispatcher.submit(JobSubmission(job_id, "late", {}, b""), {}).result(120)
     stage.dispatcher.tick()
     assert len(Puppet.made) == 1
     assert os.listdir(stage.folders.jobs) == [JOB], "kept"
@@ -325,7 +325,7 @@ def test_a_deposed_leader_takes_no_job_in_and_puts_none_away(tmp_path: Path, mon
     dying.start()
     threading.Event().wait(0.05)
     stage.dispatcher.close(at_once=True)
-    dying.join(5)
+    dying.join(120)
     assert os.listdir(tmp_path / "jobs") == [JOB]
     assert not has_ended(tmp_path / "jobs" / JOB)
 

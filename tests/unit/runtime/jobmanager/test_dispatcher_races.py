@@ -63,7 +63,7 @@ def together(*actions: Callable[[], object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(120)
         assert not thread.is_alive()
 
 
@@ -91,7 +91,7 @@ def test_a_job_gets_no_other_process_while_the_one_that_lost_spark_is_still_ther
     stage.dispatcher.tick()
     assert Puppet.made == [process]
     process.exit(-9)
-    assert asked.result(1) is None
+    assert asked.result(120) is None
     assert stage.view.status is JobStatus.CANCELED
     assert Puppet.made == [process]
 
@@ -121,7 +121,7 @@ def test_a_process_that_cannot_be_followed_is_started_later(
         raise error
 
     stage.start = refuse
-    stage.dispatcher.submit(JobSubmission(JOB, "puppet", {}, b"graph"), {}).result(5)
+    stage.dispatcher.submit(JobSubmission(JOB, "puppet", {}, b"graph"), {}).result(120)
     assert str(error) in stage.view.failures[0].text
     stage.start = Puppet
     wait_for(lambda: Puppet.made)
@@ -135,7 +135,7 @@ def test_whatever_goes_wrong_with_one_thing_that_is_due_all_else_is_done(stage: 
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(stage.dispatcher.archive, "forget_old", forget)
-    assert failed.wait(10)
+    assert failed.wait(120)
     process = stage.submit()
     process.exit(1)
     assert stage.next(process) is not process
@@ -151,18 +151,18 @@ def test_a_job_whose_failure_is_being_written_cannot_be_cancelled_any_more(
 
     def slow(*arguments: Any) -> Any:
         writing.set()
-        assert written.wait(10)
+        assert written.wait(120)
         return put(*arguments)
 
     monkeypatch.setattr(stage.dispatcher.archive, "put", slow)
     dying = threading.Thread(target=process.exit, args=(1,))
     dying.start()
-    assert writing.wait(10)
+    assert writing.wait(120)
     with pytest.raises(JobEndedError, match="has failed"):
-        stage.dispatcher.order(JOB, CancelJob()).result(1)
+        stage.dispatcher.order(JOB, CancelJob()).result(120)
     assert stage.view.status is not JobStatus.CANCELLING
     written.set()
-    dying.join(10)
+    dying.join(120)
     assert stage.view.status is JobStatus.FAILED
     assert JobStatus.CANCELLING not in stage.view.timestamps
     stage.dispatcher.close(at_once=True)
@@ -174,7 +174,7 @@ def test_who_cancels_a_job_that_ends_and_is_forgotten_at_once_is_answered(tmp_pa
     asked = stage.dispatcher.order(JOB, CancelJob())
     assert process.end(JobStatus.FINISHED)
     with pytest.raises(JobNotFoundError):
-        asked.result(1)
+        asked.result(120)
     stage.dispatcher.close(at_once=True)
 
 
@@ -199,7 +199,7 @@ def test_however_orders_and_deaths_coincide_a_cancelled_job_ends_and_has_one_pro
     together(*actions)
     wait_for(lambda: stage.view.status is JobStatus.CANCELED)
     for answer in answers:
-        assert answer.result(5) is None
+        assert answer.result(120) is None
     wait_for(lambda: all(puppet.gone.is_set() for puppet in Puppet.made))
     # Each was started after the one before it was gone.
     assert all(before.died < after.born for before, after in itertools.pairwise(Puppet.made))

@@ -100,38 +100,38 @@ def test_what_a_jobmanager_knew_of_ended_jobs_the_next_one_knows(tmp_path: Path)
 def test_a_job_is_cancelled_and_its_checkpoints_are_deleted(cluster: JobManager, tmp_path: Path):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "endless")
     await_epoch(cluster, job)
-    cluster.order(job, CancelJob()).result(10)
+    cluster.order(job, CancelJob()).result(120)
     view = await_status(cluster, job, JobStatus.CANCELED)
     assert JobStatus.CANCELLING in view.timestamps
     counts(tmp_path / "out")
-    cluster.order(job, CancelJob()).result(1)  # asked twice is fine
+    cluster.order(job, CancelJob()).result(120)  # asked twice is fine
     wait_for(lambda: not list((tmp_path / "cluster" / "checkpoints").iterdir()))
 
 
 def test_a_job_that_was_cancelled_before_it_ran_is_cancelled(cluster: JobManager, tmp_path: Path):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "regretted")
-    cluster.order(job, CancelJob()).result(10)
+    cluster.order(job, CancelJob()).result(120)
     await_status(cluster, job, JobStatus.CANCELED)
 
 
 def test_orders_are_carried_out_while_the_job_goes_on(cluster: JobManager, tmp_path: Path):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "ordered")
     await_epoch(cluster, job, 1)
-    path = cluster.order(job, TakeSavepoint(str(tmp_path / "savepoints"))).result(20)
+    path = cluster.order(job, TakeSavepoint(str(tmp_path / "savepoints"))).result(120)
     assert Path(path, "_metadata").is_file()
-    checkpoint = cluster.order(job, TakeCheckpoint()).result(20)
+    checkpoint = cluster.order(job, TakeCheckpoint()).result(120)
     assert checkpoint > 1
-    cluster.order(job, RescaleJob(3)).result(20)
+    cluster.order(job, RescaleJob(3)).result(120)
     wait_for(lambda: cluster.job(job).parallelism == 3)
-    assert "numbers" in str(cluster.order(job, ExplainWatermark()).result(10))
+    assert "numbers" in str(cluster.order(job, ExplainWatermark()).result(120))
     saved = cluster.job(job).checkpoints.latest_savepoint
     assert saved is not None
     assert saved.path == path
-    cluster.dispose_savepoint(path).result(10)
+    cluster.dispose_savepoint(path).result(120)
     assert not Path(path).exists()
     with pytest.raises(FlottError):
-        cluster.dispose_savepoint(path).result(10)
-    stopped = cluster.order(job, StopWithSavepoint(target=str(tmp_path / "savepoints"))).result(20)
+        cluster.dispose_savepoint(path).result(120)
+    stopped = cluster.order(job, StopWithSavepoint(target=str(tmp_path / "savepoints"))).result(120)
     assert Path(stopped).is_dir()
     await_status(cluster, job, JobStatus.FINISHED)
     written = sum(counts(tmp_path / "out").values())
@@ -144,9 +144,9 @@ def test_an_order_that_cannot_be_carried_out_fails_and_the_job_goes_on(cluster: 
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "patient")
     await_epoch(cluster, job)
     with pytest.raises(Exception, match="savepoint-dir"):
-        cluster.order(job, TakeSavepoint()).result(10)
+        cluster.order(job, TakeSavepoint()).result(120)
     with pytest.raises(Exception, match="no operator"):
-        cluster.order(job, RescaleJob(2, "nobody")).result(10)
+        cluster.order(job, RescaleJob(2, "nobody")).result(120)
     before = cluster.job(job).checkpoints.completed
     await_epoch(cluster, job, before + 2)
 
@@ -176,7 +176,7 @@ def test_a_job_that_waits_for_slots_is_told_who_has_them(
 
 def test_a_job_that_cannot_even_be_read_fails_with_the_reason(cluster: JobManager):
     job = JobSubmission("ab" * 16, "garbage", {}, b"no pickle")
-    cluster.submit(job, {}).result(10)
+    cluster.submit(job, {}).result(120)
     view = await_status(cluster, job.job_id, JobStatus.FAILED)
     assert view.failures[0].name == "SubmissionError"
 
@@ -184,7 +184,7 @@ def test_a_job_that_cannot_even_be_read_fails_with_the_reason(cluster: JobManage
 def test_a_job_is_refused_before_it_is_kept_if_its_options_are_wrong(cluster: JobManager, tmp_path: Path):
     job = JobSubmission("cd" * 16, "typo", {"paralelism.default": "2"}, b"")
     with pytest.raises(Exception, match=r"parallelism\.default"):
-        cluster.submit(job, {}).result(10)
+        cluster.submit(job, {}).result(120)
     with pytest.raises(JobNotFoundError):
         cluster.job(job.job_id)
     assert not list((tmp_path / "cluster" / "jobs").iterdir())
@@ -192,25 +192,25 @@ def test_a_job_is_refused_before_it_is_kept_if_its_options_are_wrong(cluster: Jo
 
 def test_the_same_job_twice_is_refused(cluster: JobManager, tmp_path: Path):
     submission = submission_of(counting(tmp_path / "out", records=10), "twice")
-    cluster.submit(submission, {}).result(10)
+    cluster.submit(submission, {}).result(120)
     with pytest.raises(SubmissionError, match="already"):
-        cluster.submit(submission, {}).result(10)
+        cluster.submit(submission, {}).result(120)
     await_status(cluster, submission.job_id, JobStatus.FINISHED)
     with pytest.raises(SubmissionError, match="already"):
-        cluster.submit(submission, {}).result(10)
+        cluster.submit(submission, {}).result(120)
 
 
 def test_questions_about_jobs_nobody_knows_and_orders_to_ended_ones_are_refused(cluster: JobManager, tmp_path: Path):
     with pytest.raises(JobNotFoundError):
         cluster.job("ab" * 16)
     with pytest.raises(JobNotFoundError):
-        cluster.order("ab" * 16, CancelJob()).result(1)
+        cluster.order("ab" * 16, CancelJob()).result(120)
     job = submit(cluster, counting(tmp_path / "out", records=10), "short")
     await_status(cluster, job, JobStatus.FINISHED)
     with pytest.raises(JobEndedError):
-        cluster.order(job, CancelJob()).result(1)
+        cluster.order(job, CancelJob()).result(120)
     with pytest.raises(JobEndedError):
-        cluster.order(job, TakeCheckpoint()).result(1)
+        cluster.order(job, TakeCheckpoint()).result(120)
 
 
 def test_a_job_knows_nothing_of_the_jobmanagers_secrets(tmp_path: Path):

@@ -94,7 +94,7 @@ def test_storage_that_is_away_is_no_end_of_the_job(tmp_path: Path, died: threadi
     assert isinstance(said, Viewed)
     assert (said.view.status, said.view.end_ms) == (JobStatus.INITIALIZING, NEVER)
     assert said.view.failures[0].text == "the disk is away"
-    assert process.died.wait(10), "and is started again by the JobManager"
+    assert process.died.wait(120), "and is started again by the JobManager"
 
 
 @pytest.mark.parametrize("error", [ConfigurationError("no such option"), SystemExit(3), MemoryError()])
@@ -106,7 +106,7 @@ def test_a_job_that_can_never_begin_fails_with_the_reason(tmp_path: Path, died: 
     assert said.result.failure.name == type(error).__name__
     assert not died.is_set()
     process.line.send(Acknowledged())
-    process.thread.join(10)
+    process.thread.join(120)
     assert not process.thread.is_alive()
 
 
@@ -126,9 +126,9 @@ def test_a_process_that_is_still_getting_ready_makes_room_at_once(tmp_path: Path
 
     process = Process(tmp_path, prepare)
     process.line.send(Request(1, SuspendJob()))
-    assert died.wait(10)
+    assert died.wait(120)
     suspended.set()
-    assert process.died.wait(10)
+    assert process.died.wait(120)
 
 
 # --- orders ----------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def begun(tmp_path: Path, job: Job, tellable: bool = True) -> Process:
 
 
 def answer_to(process: Process, number: int) -> Reply:
-    reply: Reply = wait_for(lambda: said if isinstance(said := process.says(), Reply) else None, 10)
+    reply: Reply = wait_for(lambda: said if isinstance(said := process.says(), Reply) else None, 120)
     assert reply.number == number
     return reply
 
@@ -198,12 +198,12 @@ def test_a_job_that_cannot_be_told_to_end_goes_on_hearing_what_it_is_told(tmp_pa
     job = Job(CompletableFuture.completed(7))
     job.stubborn = True
     process = begun(tmp_path, job)
-    process.runner.ready.wait(10)
+    process.runner.ready.wait(120)
     process.line.send(Request(1, CancelJob()))
     assert answer_to(process, 1).failure is None
     wait_for(lambda: isinstance(process.says(), Ended))
     process.line.send(Acknowledged())
-    process.thread.join(10)
+    process.thread.join(120)
     assert not process.thread.is_alive(), "it heard that its end is durable"
 
 

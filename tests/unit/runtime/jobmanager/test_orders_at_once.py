@@ -115,5 +115,5 @@ def test_a_job_that_is_stopped_while_it_starts_stops_as_soon_as_there_is_somethi
     cluster: JobManager, tmp_path: Path
 ):
     job = submit(cluster, counting(tmp_path / "out", records=None, rate=500), "brief")
-    assert Path(stop(cluster, job, tmp_path / "savepoints").result(30), "_metadata").is_file()
+    assert Path(stop(cluster, job, tmp_path / "savepoints").result(120), "_metadata").is_file()
     await_status(cluster, job, JobStatus.FINISHED)

@@ -128,7 +128,7 @@ def test_the_thread_reads_at_once_and_again_and_ends() -> None:
     resources.start()
     assert [view.free_slots for view in resources.task_managers()] == [2], "the first reading is not waited for"
     spark.asked.clear()
-    assert spark.asked.wait(10)
+    assert spark.asked.wait(120)
     resources.stop()
     assert not any(thread.name == "resource-manager" for thread in threading.enumerate())
 

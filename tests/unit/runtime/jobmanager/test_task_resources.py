@@ -76,16 +76,16 @@ def test_an_application_that_is_being_started_when_the_jobmanager_ends_is_ended_
 ):
     application.start()
     starting, go_on = threading.Event(), threading.Event()
-    monkeypatch.setattr(Application, "on_start", lambda: (starting.set(), go_on.wait(10)))
+    monkeypatch.setattr(Application, "on_start", lambda: (starting.set(), go_on.wait(120)))
     restarting = threading.Thread(target=application.restart)
     restarting.start()
-    assert starting.wait(10)
+    assert starting.wait(120)
     closing = threading.Thread(target=application.close)
     closing.start()
     wait_for(lambda: application.closed)
     go_on.set()
     for thread in (restarting, closing):
-        thread.join(10)
+        thread.join(120)
     assert [made.stopped for made in Application.made] == [True, True]
     assert not [thread for thread in threading.enumerate() if thread.name == "resource-manager"]
 

@@ -215,8 +215,8 @@ def test_a_savepoint_does_not_wait_for_the_pause_to_end(tmp_path: Path) -> None:
     env = in_process(1, execution__checkpointing__min_pause="1 h")
     env.from_source(ScriptedSource([1, EndOfEpoch(), 2]), NO_TIME, "n").sink_to(LedgerSink(ledger))
     client = env.execute_async("job")
-    assert client.trigger_savepoint(str(tmp_path)).result(30)
-    assert client.stop_with_savepoint(True, str(tmp_path)).result(30)
+    assert client.trigger_savepoint(str(tmp_path)).result(120)
+    assert client.stop_with_savepoint(True, str(tmp_path)).result(120)
     assert client.get_job_status().result() is JobStatus.FINISHED
 
 
@@ -250,8 +250,8 @@ def test_the_directory_of_a_job_that_ended_is_there_or_not(retention: str, statu
     env.from_source(source, NO_TIME, "n").sink_to(LedgerSink(ledger))
     client = env.execute_async("job")
     if status is JobStatus.CANCELED:
-        client.trigger_savepoint(str(tmp_path / "sp")).result(30)  # so a checkpoint is complete
-        client.cancel().result(30)
+        client.trigger_savepoint(str(tmp_path / "sp")).result(120)  # so a checkpoint is complete
+        client.cancel().result(120)
     failure = client.get_job_execution_result()._future.exception(30)
     expected = {JobStatus.FAILED: JobFailedError, JobStatus.CANCELED: JobCancelledError}
     assert isinstance(failure, expected.get(status, type(None)))

@@ -263,12 +263,12 @@ def test_the_end_of_a_job_ends_the_compaction_at_work_and_what_it_wrote_is_delet
     def compact(orders: Sequence[CompactionOrder], purpose: str) -> list[StateFile]:
         storage.write(f"{orders[0].target}-17", b"half")
         begun.set()
-        compactor.cancelled.wait(10)
+        compactor.cancelled.wait(120)
         raise WorkerLostError("cancelled")
 
     compactor.compact = compact  # type: ignore[method-assign]
     complete(compaction, retained, 3, operators(a0=files("d1", "d2", "d3")))
-    begun.wait(10)
+    begun.wait(120)
     retained.sweep(5)
     assert len(list((tmp_path / "state").iterdir())) == 1, "a sweep leaves a compaction at work alone"
     compaction.close()

@@ -556,7 +556,7 @@ def test_stopping_a_job_while_it_is_being_rescaled_is_safe(tmp_path: Path) -> No
         thread.start()
     for thread in threads:
         thread.join()
-    client.cancel().result(30)
+    client.cancel().result(120)
     assert len(answers) == 80
     assert all(answer.done() for answer in answers)
     assert Counter(ledger.records) <= counts(1)
@@ -599,7 +599,7 @@ def test_a_copy_left_by_a_former_parallelism_is_not_taken_for_the_present_state(
     executors.extra_listeners.append(listener := Asking())
     try:
         client.set_result(env.execute_async("copies"))
-        client.result().get_job_execution_result().result(60)
+        client.result().get_job_execution_result().result(120)
     finally:
         executors.extra_listeners.remove(listener)
     expected = {low: 4, middle: 2, high: 1}

@@ -124,7 +124,7 @@ class Asking:
     @property
     def path(self) -> str:
         assert self.answer is not None
-        return self.answer.result(30)
+        return self.answer.result(120)
 
     @property
     def failure(self) -> BaseException:
@@ -200,7 +200,7 @@ def test_from_job_to_job_nothing_is_lost_or_repeated(seed: int, tmp_path: Path) 
         counting(env, source, ledger)
         client = env.execute_async("next")
         path = _path_if_taken(client.stop_with_savepoint(False, str(tmp_path / "sp"), random.choice(FORMATS)))
-        client.get_job_execution_result().result(30)
+        client.get_job_execution_result().result(120)
         if path is None:
             break
     if path is not None:
@@ -210,7 +210,7 @@ def test_from_job_to_job_nothing_is_lost_or_repeated(seed: int, tmp_path: Path) 
 
 def _path_if_taken(answer: CompletableFuture[str]) -> str | None:
     try:
-        return answer.result(30)
+        return answer.result(120)
     except SavepointError:
         return None  # the job was faster
 
@@ -289,7 +289,7 @@ def test_several_requests_are_served_and_only_one_may_end_the_job(tmp_path: Path
 
     life = run(Many(2, tmp_path / "sp"), tmp_path / "job", source, ledger)
     assert life.status is JobStatus.FINISHED
-    taken = {answer.result(30) for answer in answers[:3]}
+    taken = {answer.result(120) for answer in answers[:3]}
     assert len(taken) == 3
     assert folders(tmp_path / "sp") == sorted(Path(path).name for path in taken)
     assert "stopped with a savepoint already" in str(answers[3].exception())
@@ -360,13 +360,13 @@ def test_an_idle_job_reacts_at_once_to_every_verb(tmp_path: Path) -> None:
         )  # fmt: skip
         match verb:
             case "stop" | "drain":
-                path = client.stop_with_savepoint(verb == "drain").result(30)
+                path = client.stop_with_savepoint(verb == "drain").result(120)
             case _:
-                path = getattr(client, verb)().result(30)
+                path = getattr(client, verb)().result(120)
         assert Path(path).parent == tmp_path / str(number)
         if verb == "trigger_savepoint":
             assert client.get_job_status().result() is JobStatus.RUNNING
-            client.cancel().result(30)
+            client.cancel().result(120)
         else:
             ended = JobStatus.CANCELED if verb == "cancel_with_savepoint" else JobStatus.FINISHED
             assert client.get_job_status().result() is ended, "answered when the job has ended"
@@ -375,18 +375,18 @@ def test_an_idle_job_reacts_at_once_to_every_verb(tmp_path: Path) -> None:
 def test_a_request_that_cannot_be_met_is_refused_with_a_sentence(tmp_path: Path) -> None:
     client = asynchronous(ScriptedSource([], endless=True), Ledger(uuid4().hex), flott__epoch__poll_interval="1 h")
     with pytest.raises(ConfigurationError, match=r"execution\.checkpointing\.savepoint-dir"):
-        client.trigger_savepoint().result(30)
+        client.trigger_savepoint().result(120)
     with pytest.raises(SavepointError, match=r"temporary directory.*execution\.checkpointing\.dir"):
-        client.stop_with_savepoint(False, str(tmp_path), NATIVE).result(30)
+        client.stop_with_savepoint(False, str(tmp_path), NATIVE).result(120)
     (tmp_path / "file").write_text("")
     with pytest.raises(SavepointError, match=r"failed.*The job goes on"):
-        client.stop_with_savepoint(False, str(tmp_path / "file")).result(30)
+        client.stop_with_savepoint(False, str(tmp_path / "file")).result(120)
     assert client.get_job_status().result() is JobStatus.RUNNING
-    path = client.trigger_savepoint(str(tmp_path)).result(30)
+    path = client.trigger_savepoint(str(tmp_path)).result(120)
     assert Path(path, "_metadata").exists()
-    client.cancel().result(30)
+    client.cancel().result(120)
     with pytest.raises(SavepointError, match="ended"):
-        client.trigger_savepoint(str(tmp_path)).result(30)
+        client.trigger_savepoint(str(tmp_path)).result(120)
 
 
 def test_a_batch_job_has_no_savepoints(tmp_path: Path) -> None:
@@ -445,10 +445,10 @@ def test_a_native_savepoint_outlives_subsumption_and_the_job_until_it_is_dispose
         executors.step_hook = gate.before(ask)
         client = env.execute_async("job")
         gate.open()
-        client.get_job_execution_result().result(60)
+        client.get_job_execution_result().result(120)
     finally:
         executors.step_hook = None
-    savepoint = path[0].result(30)  # type: ignore[attr-defined]
+    savepoint = path[0].result(120)  # type: ignore[attr-defined]
     assert Counter(ledger.records) == expected(range(60))
     (home,) = client_dir.iterdir()
     _, manifest = open_checkpoint(savepoint, False)
@@ -478,7 +478,7 @@ class _Gate:
 
     def before(self, hook: Callable[[str, int], None]) -> Callable[[str, int], None]:
         def wait(step: str, epoch: int) -> None:
-            assert self._event.wait(30)
+            assert self._event.wait(120)
             hook(step, epoch)
 
         return wait

@@ -264,10 +264,10 @@ def test_a_client_explains_a_running_job_and_one_that_has_ended() -> None:
     stream = env.from_source(script, ASCENDING, "s")
     stream.sink_to(CallableSink(lambda _: seen.set()))
     client = env.execute_async("explained")
-    assert seen.wait(10)
+    assert seen.wait(120)
     # The sink is served within the epoch's last step; its checkpoint is complete before that.
     assert client.explain_watermark().holds[0].split == "0"
-    client.cancel().result(10)
+    client.cancel().result(120)
     assert client.explain_watermark().watermark == T - 1
 
 

@@ -167,7 +167,7 @@ def test_prints_outside_tasks_are_left_alone_and_so_are_the_streams(journal: Jou
 
 def test_another_thread_of_the_driver_is_not_taken_for_a_task(journal: Journal) -> None:
     def bystander() -> None:
-        event("talk").wait(10)
+        event("talk").wait(120)
         print("nobody's")
         event("talked").set()
 
@@ -176,7 +176,7 @@ def test_another_thread_of_the_driver_is_not_taken_for_a_task(journal: Journal) 
 
     def speak(value: int) -> int:
         event("talk").set()
-        event("talked").wait(10)
+        event("talked").wait(120)
         print("mine")
         return value
 
@@ -492,7 +492,7 @@ assert {(line.task, line.operator, line.subtask) for line in (*first, second[0])
 
 
 def test_in_a_worker_all_threads_are_heard_also_between_tasks_and_info_is_logged() -> None:
-    done = subprocess.run([sys.executable, "-c", WORKER], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", WORKER], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "in a thread\nbetween tasks\nagain\n"
     assert "UserWarning: careful" in done.stderr

@@ -60,7 +60,7 @@ def _forget() -> Iterator[None]:
     gc.collect()  # a job that crashed lets go of its loops when it is collected
     for thread in threading.enumerate():
         if thread.name.startswith("flott-async"):
-            thread.join(5)  # it was told to end, and ends when its turn comes
+            thread.join(120)  # it was told to end, and ends when its turn comes
     assert loop_threads() == [], "a loop's thread has outlived its job"
 
 
@@ -874,7 +874,7 @@ def test_a_job_can_be_cancelled_while_its_calls_wait_for_ever(capacity: int) -> 
     stream = env.from_collection(range(4_000))
     AsyncDataStream.ordered_wait(stream, begins_and_waits, NONE, capacity).sink_to(CallableSink(calls.append))
     client = env.execute_async("stuck")
-    assert began.wait(60)
+    assert began.wait(120)
     client.cancel()
     with pytest.raises(JobCancelledError):
         client.get_job_execution_result().result()
@@ -887,7 +887,7 @@ released = threading.Event()
 
 async def blocks_the_loop(value: int) -> list[int]:
     began.set()
-    released.wait(60)
+    released.wait(120)
     return [value]
 
 
@@ -899,14 +899,14 @@ def test_a_call_that_blocks_the_loop_does_not_hold_up_the_cancelling(monkeypatch
     stream = env.from_collection([1, 2])
     AsyncDataStream.ordered_wait(stream, blocks_the_loop, NONE).sink_to(CallableSink(calls.append))
     client = env.execute_async("blocked")
-    assert began.wait(60)
+    assert began.wait(120)
     client.cancel()
     with pytest.raises(JobCancelledError):
         client.get_job_execution_result().result()
     threads = [thread for thread in threading.enumerate() if thread.name in loop_threads()]
     released.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
 
 
 def test_many_jobs_leave_no_threads_behind() -> None:
@@ -923,6 +923,6 @@ def test_a_loop_that_is_dropped_unclosed_ends_by_itself() -> None:
     thread = loop_thread._thread
     del loop_thread
     gc.collect()
-    thread.join(30)
+    thread.join(120)
     assert not thread.is_alive()
     assert calls == [("cancelled", "its task")]
