@@ -1,13 +1,8 @@
 """Tests that need a JVM: one Spark context for everything that can share it, processes of their own for the rest.
 
-The recipe runs these tests in two processes, since a test with Spark waits most of its time. Tests that share something
-expensive form a group, and a group runs in one of the two processes:
-
-    session     those that use the shared JobManager (cluster/conftest.py)
-    context     those that use the shared Spark context
-    a module    all others; what they share, a fixture of the module makes
-
-The two large groups come first, so that each process has one; then each takes the next module when it is free.
+The recipe runs these tests in two processes, since a test with Spark waits most of its time. Modules that share
+something expensive form a group, and a group runs in one of the two processes (:func:`group_of`). The two large groups
+come first, so that each process has one; then each process takes the next module when it is free.
 """
 
 from __future__ import annotations
@@ -18,6 +13,7 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
+from xdist.scheduler import LoadScopeScheduling
 
 from flott.common import Configuration
 from flott.datastream import StreamExecutionEnvironment
@@ -32,25 +28,47 @@ MakeEnvironment = Callable[..., StreamExecutionEnvironment]
 StartDriver = Callable[..., DriverProcess]
 
 
-@pytest.hookimpl(tryfirst=True)
+#: The modules whose tests use the shared Spark context, and those that use the shared JobManager (cluster/conftest.py).
+CONTEXT = (
+    "test_basics", "test_batch_mode", "test_compaction", "test_executors", "test_programs", "test_python_files",
+    "test_rescale", "test_savepoints", "test_state_tables", "test_survival", "test_turns",
+)  # fmt: skip
+SESSION = ("test_commands", "test_dependencies", "test_endpoints", "test_flink_client", "test_same_results")
+
+
+def group_of(file: str) -> str:
+    """Return the group of a module: what it shares, or the module itself."""
+    if not file.startswith("tests/spark/"):
+        return file
+    name = Path(file).stem
+    return "context" if name in CONTEXT else "session" if name in SESSION else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    return ByGroup(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+class ByGroup(LoadScopeScheduling):
+    """Gives a whole group to a process; the largest groups first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid.partition("::")[0])
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
-    order = {"session": 0, "context": 1}
-    items.sort(key=lambda item: order.get(_group(item), 2))
+            _check_group(item)
 
 
-def _group(item: pytest.Item) -> str:
-    """Return which tests share what is expensive with a test."""
-    needed = getattr(item, "fixturenames", ())
-    if "spark" in needed:
-        return "context"
-    if "session" in needed and HERE / "cluster" in item.path.parents:
-        return "session"
-    return item.path.stem
+def _check_group(item: pytest.Item) -> None:
+    """A module that uses something shared and is in no group would start another one."""
+    needed, group = getattr(item, "fixturenames", ()), group_of(item.nodeid.partition("::")[0])
+    expected = "context" if "spark" in needed else "session" if "session" in needed else group
+    if group != expected:
+        raise pytest.UsageError(f"{item.nodeid}: add its module to {expected.upper()} in {__file__}.")
 
 
 @pytest.fixture(scope="session")
