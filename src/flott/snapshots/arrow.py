@@ -41,7 +41,7 @@ _TYPES: dict[str, pyarrow.DataType] = {
 
 
 def batches_of(columns: tuple[Column, ...], batches: Iterable[list[list[Any]]]) -> Iterator[pyarrow.RecordBatch]:
-    """One record batch for each batch of cells, which come column by column."""
+    """Return one record batch for each batch of cells, which come column by column."""
     schema = _schema(columns)
     for cells in batches:
         parts = zip(columns, schema, cells, strict=True)
@@ -50,7 +50,7 @@ def batches_of(columns: tuple[Column, ...], batches: Iterable[list[list[Any]]]) 
 
 
 def table_of(columns: tuple[Column, ...], batches: Iterable[list[list[Any]]]) -> pyarrow.Table:
-    """All batches as one table."""
+    """Return all batches as one table."""
     return pyarrow.Table.from_batches(batches_of(columns, batches), schema=_schema(columns))
 
 

@@ -69,26 +69,26 @@ class StateDifference:
             )
 
     def __iter__(self) -> Iterator[Change]:
-        """All changes, key group by key group. Of operator state that is a list, items that came or went."""
+        """Return all changes, key group by key group. Of operator state that is a list, items that came or went."""
         if isinstance(self._after or self._before, KeyedStateView):
             return self._keyed()
         return self._of_subtasks()
 
     def added(self) -> Iterator[Any]:
-        """Keys that only the second snapshot has."""
+        """Return keys that only the second snapshot has."""
         return (change.key for change in self if change.kind is ChangeKind.ADDED)
 
     def removed(self) -> Iterator[Any]:
-        """Keys that only the first snapshot has."""
+        """Return keys that only the first snapshot has."""
         return (change.key for change in self if change.kind is ChangeKind.REMOVED)
 
     def changed(self) -> Iterator[Any]:
-        """Keys for which both have something, but not the same."""
+        """Return keys for which both have something, but not the same."""
         return (change.key for change in self if change.kind is ChangeKind.CHANGED)
 
     @cached_property
     def counts(self) -> Counts:
-        """How many entries are different. Reads what may be."""
+        """Return how many entries are different. Reads what may be."""
         found = dict.fromkeys(ChangeKind, 0)
         for change in self:
             found[change.kind] += 1
@@ -154,7 +154,7 @@ class SnapshotDifference:
 
     @cached_property
     def states(self) -> tuple[StateDifference, ...]:
-        """One for each state that either of them has."""
+        """Return one for each state that either of them has."""
         before = {operator.id: operator for operator in self.before.operators}
         after = {operator.id: operator for operator in self.after.operators}
         return tuple(
@@ -164,7 +164,7 @@ class SnapshotDifference:
         )
 
     def state(self, operator: str, name: str) -> StateDifference:
-        """What is different in one state of the operator with this uid (or name)."""
+        """Return what is different in one state of the operator with this uid (or name)."""
         for difference in self.states:
             if (difference.operator, difference.name) == (operator, name):
                 return difference
@@ -182,14 +182,14 @@ class SnapshotDifference:
 
 
 def diff(before: StateSnapshot | Place, after: StateSnapshot | Place) -> SnapshotDifference:
-    """What is different in the second snapshot: keys added, removed and changed, per state. Nothing is read yet."""
+    """Return what is different in the second snapshot: keys added, removed and changed, per state, read later."""
     return SnapshotDifference(
         *(side if isinstance(side, StateSnapshot) else open_snapshot_at(side) for side in (before, after))
     )
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, also where a class answers with something else than yes or no."""
+    """Return whether two values are equal, also where a class answers with something else than yes or no."""
     try:
         return bool(one == other)
     except Exception:  # arrays compare element by element, and refuse to be a truth value
@@ -206,7 +206,7 @@ def _of_operator(before: OperatorView | None, after: OperatorView | None) -> Ite
 
 
 def _more(items: list[Any], others: list[Any]) -> Iterator[Any]:
-    """The items of a list that another does not have, or not as often. They may be unhashable."""
+    """Return the items of a list that another does not have, or not as often. They may be unhashable."""
     left = Counter(map(repr, others))
     for item in items:
         if left[repr(item)]:

@@ -34,12 +34,12 @@ class OperatorDraft:
 
     @property
     def keyed_changes(self) -> bool:
-        """Whether its keyed state has to be written anew."""
+        """Return whether its keyed state has to be written again."""
         return bool(self.removed or self.transforms or self.states)
 
     @property
     def operator_changes(self) -> bool:
-        """Whether its operator state has to be written anew."""
+        """Return whether its operator state has to be written again."""
         return bool(self.removed or self.operator_states)
 
 
@@ -173,7 +173,7 @@ class SavepointEditor:
         return draft
 
     def _require(self, draft: OperatorDraft, state: str) -> StateView:
-        """The state in the snapshot, unless it was replaced or removed."""
+        """Return the state in the snapshot, unless it was replaced or removed."""
         if state in draft.states or state in draft.operator_states:
             raise StateError(f"The state {state!r} of operator {draft.uid!r} is new: change the rows it is made of.")
         if state in draft.removed:
@@ -193,7 +193,7 @@ def new_savepoint(max_parallelism: int = 128) -> SavepointEditor:
 
 
 def edit(snapshot: StateSnapshot | Place) -> SavepointEditor:
-    """A savepoint made from another, or from a checkpoint, which stays as it is."""
+    """Return a savepoint made from another, or from a checkpoint, which stays as it is."""
     origin = snapshot if isinstance(snapshot, StateSnapshot) else open_snapshot_at(snapshot)
     drafts = {
         ident: OperatorDraft(ident, operator.uid, operator.name, operator.max_parallelism, operator, ident)

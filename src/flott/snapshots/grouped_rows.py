@@ -34,11 +34,11 @@ class GroupedRows:
 
     @property
     def groups(self) -> set[int]:
-        """The groups that have rows."""
+        """Return the groups that have rows."""
         return {*self._chunks, *self._collected}
 
     def rows(self, group: int) -> Iterator[Any]:
-        """The rows of a group."""
+        """Return the rows of a group."""
         for offset, length in self._chunks.get(group, ()):
             self._file.seek(offset)
             yield from pickle.loads(self._file.read(length))

@@ -28,7 +28,10 @@ _BASIC: dict[type, TypeInformation] = {
 
 
 def guess_type(values: Sequence[Any]) -> TypeInformation | None:
-    """The type that all values have in common, if there is one that columns can be made of. None is of every type."""
+    """Return the type that all values have in common, if there is one that columns can be made of.
+
+    None is of every type.
+    """
     present = [value for value in values if value is not None]
     kinds = set(map(type, present))
     if not kinds:

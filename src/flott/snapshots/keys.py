@@ -1,4 +1,4 @@
-"""Keys and values as somebody outside the program writes them, and where a key is found. Pure.
+"""Keys and values as they are written outside the program, and where a key is found. Pure.
 
 Records are read without the program's classes, so a key that is a record stands in the files' tables as a row with
 names. Where it is found was decided by the program's own object. Both are worked out here from whatever the reader has:
@@ -19,7 +19,7 @@ from flott.runtime.managed_state.schema.type_schema import Json
 
 
 def plain_form(schema: Json | None, value: Any) -> Any:
-    """A value, or a key, as it is read from files: records are rows with names."""
+    """Return a value, or a key, as it is read from files: records are rows with names."""
     if schema is None or value is None:
         return value
     match schema:
@@ -42,9 +42,9 @@ def plain_form(schema: Json | None, value: Any) -> Any:
 
 
 def groups_of_key(schema: Json | None, key: Any, max_parallelism: int) -> Sequence[int]:
-    """The key groups in which a key may be: one, if the key says what it is.
+    """Return the key groups in which a key may be: one, if the key says what it is.
 
-    The group of a dataclass depends on the class; given its fields alone, nobody knows.
+    The group of a dataclass depends on the class; given its fields alone, it is not known.
     """
     try:
         return [key_group_of(_identity(schema, key), max_parallelism)]
@@ -57,7 +57,7 @@ class _UnknownClass(Exception):
 
 
 def _identity(schema: Json | None, key: Any) -> Any:
-    """What the program used as the key."""
+    """Return what the program used as the key."""
     if schema is None:
         return key
     match schema:
@@ -74,7 +74,7 @@ def _identity(schema: Json | None, key: Any) -> Any:
 
 
 def _parts(schema: Json, names: tuple[str, ...], key: Any) -> list[Any]:
-    """The fields of a record, whatever it is given as."""
+    """Return the fields of a record, whatever it is given as."""
     match key:
         case Row() if key._fields is not None:
             found = key.as_dict()

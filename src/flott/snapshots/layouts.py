@@ -69,7 +69,7 @@ class TableLayout:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What stands in a raw row."""
+        """Return what stands in a raw row."""
         return (
             "key",
             *(("window_start", "window_end", "namespace") if self.windowed else ()),
@@ -97,12 +97,12 @@ class TableLayout:
 
 
 def value_type_of(header: TableHeader) -> Json | None:
-    """The declared type of the value in a row; None: not declared."""
+    """Return the declared type of the value in a row; None: not declared."""
     return type_in_session(header.value_type) if header.name == SESSIONS else header.value_type
 
 
 def window_cells(namespace: Any) -> tuple[int | None, int | None, str | None]:
-    """Start and end of a window of time; any other window, but that of everything, as text."""
+    """Return start and end of a window of time; any other window, but that of everything, as text."""
     if is_end(namespace):  # the timer that clears a window away
         start, end, other = window_cells(namespace[0])
         return start, end, other or "end of window"
@@ -112,7 +112,7 @@ def window_cells(namespace: Any) -> tuple[int | None, int | None, str | None]:
 
 
 def places_of(open_windows: Table | None) -> Places:
-    """Where the windows of a key that merge have their contents, from the operator's table of them."""
+    """Return where the windows of a key that merge have their contents, from the operator's table of them."""
     if open_windows is None or open_windows.kind != MAPS.name:
         return {}
     entries = kind_of(open_windows.kind).entries(open_windows)

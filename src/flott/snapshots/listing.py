@@ -12,7 +12,7 @@ _RIGHT = {"keys", "groups", "bytes", "added", "removed", "changed"}
 
 
 def listing(title: str, operators: Iterable[OperatorView], *, count_keys: bool) -> str:
-    """The text. ``count_keys``: read everything to say how many there are."""
+    """Return the text. ``count_keys``: read everything to say how many there are."""
     return "\n".join([title, *(line for operator in operators for line in _operator(operator, count_keys))])
 
 

@@ -52,7 +52,7 @@ class NewState:
     last_access: Selector | None = None
 
     def header(self, name: str, now_ms: int) -> TableHeader:
-        """What its file will say about it."""
+        """Return what its file will say about it."""
         ttl = None if self.ttl is None else replace(self.ttl, since_ms=now_ms)
         return TableHeader(
             table_name(name, ttl),
@@ -109,7 +109,7 @@ class NewState:
 
 
 def _hashable(info: TypeInformation | None, keys: list[Any]) -> list[Any]:
-    """Keys made of several columns: tuples, unless their type makes records of them."""
+    """Return keys made of several columns: tuples, unless their type makes records of them."""
     if isinstance(info, RecordTypeInfo | RowTypeInfo):
         return keys
     return [tuple(key.values()) if isinstance(key, dict) else key for key in keys]
@@ -137,7 +137,7 @@ def value_state(
     ttl: StateTtlConfig | None = None,
     last_access: Selector | None = None,
 ) -> NewState:
-    """One value per key; also reducing state (the reduced value) and aggregating state (the accumulator).
+    """Return one value per key; also reducing state (the reduced value) and aggregating state (the accumulator).
 
     ``rows`` is a dict, pairs of key and value, or rows with columns: an Arrow table, a DataFrame, dicts. ``key`` and
     ``value`` say what to take from a row: a column, several (a record of them), or a function. Left out, the columns
@@ -177,7 +177,7 @@ def map_state(
     ttl: StateTtlConfig | None = None,
     last_access: Selector | None = None,
 ) -> NewState:
-    """A map per key: a dict of dicts, or one row (key, map key, value) for every item."""
+    """Return a map per key: a dict of dicts, or one row (key, map key, value) for every item."""
     return _typed(NewState("map", rows, key, value, map_key), key_type, value_type, map_key_type, ttl, last_access)
 
 
@@ -222,14 +222,14 @@ def split_state(items: Iterable[Any], *, value_type: TypeHint | None = None) -> 
 
 
 def union_state(items: Iterable[Any], *, value_type: TypeHint | None = None) -> NewOperatorState:
-    """A list that every subtask gets whole."""
+    """Return a list that every subtask gets whole."""
     return _operator_state(Mode.UNION, items, value_type)
 
 
 def broadcast_state(
     items: Mapping[Any, Any], *, key_type: TypeHint | None = None, value_type: TypeHint | None = None
 ) -> NewOperatorState:
-    """A map that every subtask gets."""
+    """Return a map that every subtask gets."""
     made = _operator_state(Mode.BROADCAST, items.items(), value_type)
     return replace(made, key_type=None if key_type is None else type_of(key_type))
 
@@ -242,7 +242,7 @@ def _operator_state(mode: Mode, items: Iterable[Any], value_type: TypeHint | Non
 
 
 def rows_of(rows: Any) -> Iterator[Any]:
-    """The rows of whatever was given; those of tables as dicts."""
+    """Return the rows of whatever was given; those of tables as dicts."""
     if "pyspark" in sys.modules:
         from flott.runtime.spark.state_frames import is_frame, rows_of_frame
 
@@ -254,7 +254,7 @@ def rows_of(rows: Any) -> Iterator[Any]:
 
 
 def take(row: Any, selector: Selector | None, column: str, position: int, width: int) -> Any:
-    """What a selector takes from a row; by default a column, or of a tuple the part at this position."""
+    """Return what a selector takes from a row; by default a column, or of a tuple the part at this position."""
     if callable(selector):
         return selector(row)
     if selector is not None:

@@ -33,12 +33,12 @@ class OperatorView:
 
     @cached_property
     def states(self) -> tuple[StateView, ...]:
-        """All its states: those of keys, then those of subtasks. Reads the footers of its files."""
+        """Return all its states: those of keys, then those of subtasks. Reads the footers of its files."""
         with still_there(self._origin):
             return (*self._keyed(), *self._of_subtasks())
 
     def state(self, name: str) -> StateView:
-        """The state with this name."""
+        """Return the state with this name."""
         for state in self.states:
             if name in (state.name, state.table):
                 return state
@@ -46,7 +46,7 @@ class OperatorView:
         raise StateError(f"There is no state {name!r} of {self._origin}; it has {known}.")
 
     def keyed(self, name: str) -> KeyedStateView:
-        """The keyed state with this name."""
+        """Return the keyed state with this name."""
         state = self.state(name)
         if not isinstance(state, KeyedStateView):
             raise StateError(f"{state!r} does not belong to keys.")
@@ -54,7 +54,7 @@ class OperatorView:
 
     @property
     def parts(self) -> tuple[ScanPart, ...]:
-        """The keyed state of each subtask that has any: its files and its key groups."""
+        """Return the keyed state of each subtask that has any: its files and its key groups."""
         parts = []
         for index, subtask in enumerate(self._snapshot.subtasks):
             if subtask.sequence:
@@ -64,7 +64,7 @@ class OperatorView:
 
     @cached_property
     def headers(self) -> dict[str, TableHeader]:
-        """The tables of its keyed state; what the newest file says about a table counts."""
+        """Return the tables of its keyed state; what the newest file says about a table counts."""
         found: dict[str, TableHeader] = {}
         for part in self.parts:
             for file in part.sequence:

@@ -34,11 +34,11 @@ class ScanPart:
     groups: tuple[int, int]  #: from and up to
 
     def holds(self, group: int) -> bool:
-        """Whether a key group is among them."""
+        """Return whether a key group is among them."""
         return group in range(*self.groups)
 
     def pieces(self, piece_bytes: int) -> list[ScanPart]:
-        """The same in pieces of about so many bytes of files, each some of the key groups."""
+        """Return the same in pieces of about so many bytes of files, each some of the key groups."""
         start, stop = self.groups
         count = max(1, min(stop - start, -(-sum(file.size for file in self.sequence) // piece_bytes)))
         edges = [start + (stop - start) * number // count for number in range(count + 1)]
@@ -56,25 +56,27 @@ class StateScan:
     origin: str  #: what is read, for errors
 
     def groups(self, part: ScanPart) -> Iterator[tuple[int, list[Entry]]]:
-        """The entries of each key group that has any, ascending. One key group is in memory at a time."""
+        """Return the entries of each key group that has any, ascending. One key group is in memory at a time."""
         with self._open(part) as sequence:
             for group in sequence.held_groups():
                 if entries := self._entries(sequence, group):
                     yield group, entries
 
     def row_batches(self, part: ScanPart) -> Iterator[list[tuple[Any, ...]]]:
-        """The raw rows of each key group that has any."""
+        """Return the raw rows of each key group that has any."""
         for _, entries in self.groups(part):
             yield list(self.layout.rows(entries))
 
     def group(self, part: ScanPart, group: int) -> list[Entry]:
-        """The entries of one key group."""
+        """Return the entries of one key group."""
         with self._open(part) as sequence:
             return self._entries(sequence, group)
 
     def find(self, part: ScanPart, group: int, key: Any, namespace: Any, *, any_namespace: bool) -> list[Entry]:
-        """The entries of one key, in one window or in any. Reads the key group's blocks, newest first, until the rest
-        cannot matter."""
+        """Return the entries of one key, in one window or in any.
+
+        Reads the key group's blocks, newest first, until the rest cannot matter.
+        """
         header = self.header
         if header.namespaced and any_namespace:
 
@@ -105,7 +107,7 @@ class StateScan:
         return list(self.layout.entries(applied(self.header, parts[::-1]), {}))
 
     def bytes_of(self, part: ScanPart) -> int:
-        """How much of the files the state takes, replaced values included."""
+        """Return how much of the files the state takes, replaced values included."""
         name = self.header.name
         with self._open(part) as sequence:
             return sum(
@@ -152,26 +154,26 @@ class ItemsScan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What stands in a raw row."""
+        """Return what stands in a raw row."""
         return ("key", "value") if self.is_broadcast else ("subtask", "position", "value")
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether it is a map, the same in every subtask."""
+        """Return whether it is a map, the same in every subtask."""
         return self.header.kind == Mode.BROADCAST.value
 
     def items(self, part: ItemsPart) -> list[Any]:
-        """All items, those of a map as pairs."""
+        """Return all items, those of a map as pairs."""
         with still_there(self.origin), open_state_file(self.storage, part.file) as reader:
             return reader.table_delta(OPERATOR_STATE_GROUP, self.header.name, plain=True) or []
 
     def row_batches(self, part: ItemsPart) -> Iterator[list[tuple[Any, ...]]]:
-        """The raw rows of a subtask, if it has any."""
+        """Return the raw rows of a subtask, if it has any."""
         if items := self.items(part):
             yield items if self.is_broadcast else [(part.subtask, *item) for item in enumerate(items)]
 
     def bytes_of(self, part: ItemsPart) -> int:
-        """How much of the file the state takes."""
+        """Return how much of the file the state takes."""
         with still_there(self.origin), open_state_file(self.storage, part.file) as reader:
             return reader.section_bytes(OPERATOR_STATE_GROUP).get(self.header.name, 0)
 

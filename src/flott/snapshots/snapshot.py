@@ -51,14 +51,14 @@ class StateSnapshot:
 
     @cached_property
     def operators(self) -> tuple[OperatorView, ...]:
-        """All operators of the job, those without state as well."""
+        """Return all operators of the job, those without state as well."""
         return tuple(
             OperatorView(ident, operator, self.storage, self._label)
             for ident, operator in self.manifest.operators.items()
         )
 
     def operator(self, name: str) -> OperatorView:
-        """The operator with this uid; or id; or name, if no other has the same."""
+        """Return the operator with this uid; or id; or name, if no other has the same."""
         by_name = [operator for operator in self.operators if operator.name == name]
         for operator in self.operators:
             if name in (operator.uid, operator.id):
@@ -70,7 +70,7 @@ class StateSnapshot:
         raise StateError(f"In {self._label} {found} {name!r}. It has {known or 'none'}; describe() shows their ids.")
 
     def state(self, operator: str, name: str) -> StateView:
-        """One state of one operator."""
+        """Return one state of one operator."""
         return self.operator(operator).state(name)
 
     def describe(self, *, count_keys: bool = True) -> str:
@@ -79,12 +79,12 @@ class StateSnapshot:
 
     @property
     def header(self) -> str:
-        """What it is, in one line."""
+        """Return what it is, in one line."""
         kind = "savepoint" if self.is_savepoint else "checkpoint"
         return f"{kind} of job {self.job_name!r} ({self.job_id}) after epoch {self.checkpoint_id}"
 
     def latest(self) -> StateSnapshot:
-        """The latest checkpoint of the same job, which may be this one."""
+        """Return the latest checkpoint of the same job, which may be this one."""
         if self.is_savepoint:
             raise StateError(f"{self.path} is a savepoint, which stands for itself: open the job's directory.")
         return _latest(self.storage.root)
@@ -102,7 +102,7 @@ def _path_of(place: Place) -> str:
 
 
 def _latest(directory: str) -> StateSnapshot:
-    """The latest checkpoint of a job, all of whose files are there."""
+    """Return the latest checkpoint of a job, all of whose files are there."""
     store = CheckpointStore(open_storage(resolved(directory), sync=False))
     last_seen: int | None = None
     for _ in range(_ATTEMPTS):

@@ -59,18 +59,18 @@ class CellType:
 
     @staticmethod
     def declared(schema: Json | None) -> CellType | None:
-        """What the program declared; None if it did not."""
+        """Return what the program declared; None if it did not."""
         return None if schema is None else CellType(schema)
 
     @staticmethod
     def chosen(info: TypeInformation) -> CellType:
-        """What the reader says the values are."""
+        """Return what the reader says the values are."""
         schema = None if isinstance(info, PickledBytesTypeInfo) else schema_of(info)
         return CellType(schema, info if schema is not None else None)
 
     @staticmethod
     def guessed(sample: Iterable[Any]) -> CellType:
-        """What a sample of values has in common."""
+        """Return what a sample of values has in common."""
         info = guess_type(list(sample))
         return CellType(None) if info is None else CellType.chosen(info)
 
@@ -86,11 +86,11 @@ class RowShape:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns, in order. The fields of a value that is a record are columns of their own."""
+        """Return the columns, in order. The fields of a value that is a record are columns of their own."""
         return tuple(column for name in self.names for column in self._columns_of(name))
 
     def cells(self, rows: list[tuple[Any, ...]]) -> list[list[Any]]:
-        """The cells of raw rows, column by column."""
+        """Return the cells of raw rows, column by column."""
         return [
             cells
             for position, name in enumerate(self.names)
@@ -98,7 +98,7 @@ class RowShape:
         ]
 
     def records(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """The cells of raw rows, row by row."""
+        """Return the cells of raw rows, row by row."""
         return list(zip(*self.cells(rows), strict=True))
 
     def _columns_of(self, name: str) -> list[Column]:
@@ -114,7 +114,7 @@ class RowShape:
         return [Column(name, schema)]
 
     def _free(self, field: str) -> str:
-        """The name of a field's column, which must not be that of another."""
+        """Return the name of a field's column, which must not be that of another."""
         taken = {shown for name in self.names if name != "value" for shown in (name, f"{name}_repr", f"{name}_pickled")}
         return f"value_{field}" if field in taken else field
 
@@ -149,13 +149,13 @@ class RowShape:
 
 
 def convert(schema: Json, values: list[Any]) -> list[Any]:
-    """Values of a type as cells; None stays None."""
+    """Return values of a type as cells; None stays None."""
     cell = _cell(schema)
     return values if cell is None else [None if value is None else cell(value) for value in values]
 
 
 def _fields_of(schema: Json, values: list[Any]) -> list[list[Any]]:
-    """One list of cells per field of a record."""
+    """Return one list of cells per field of a record."""
     names = field_names(schema)
     absent: Sequence[Any] = (None,) * len(names)
     spread = [absent if value is None else _parts(schema, names, value) for value in values]
@@ -165,7 +165,7 @@ def _fields_of(schema: Json, values: list[Any]) -> list[list[Any]]:
 
 
 def _cell(schema: Json) -> Cell | None:
-    """What makes cells of values of a type, none of which is None; None: they are cells already."""
+    """Return what makes cells of values of a type, none of which is None; None: they are cells already."""
     match schema["type"]:
         case "big-int":
             return _whole
@@ -206,7 +206,7 @@ def _record_cell(schema: Json) -> Cell:
 
 
 def _parts(schema: Json, names: tuple[str, ...], record: Any) -> Sequence[Any]:
-    """The fields of a record in the order of its schema."""
+    """Return the fields of a record in the order of its schema."""
     if isinstance(record, Mapping):
         return [record.get(name) for name in names]
     if isinstance(record, Row) and record._fields not in (None, names) and _has_names(schema):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,6 @@ from flott.runtime.managed_state.kinds.table_kind import Entry
 from flott.runtime.managed_state.schema.type_schema import describe
 from flott.runtime.managed_state.ttl.time_to_live import state_name
 from flott.runtime.operators.window.namespaces import namespace_of, window_of
-from flott.snapshots.frames import CellReader, state_frame
 from flott.snapshots.keys import groups_of_key, plain_form
 from flott.snapshots.layouts import value_type_of
 from flott.snapshots.scans import ItemsPart, ItemsScan, ScanPart, StateScan
@@ -37,6 +37,18 @@ TASK_BYTES = 32 * 1024 * 1024
 _ANY: Any = object()
 
 
+@dataclass(frozen=True)
+class CellReader:
+    """Reads one part of a state as rows of cells. A value: it travels to the tasks."""
+
+    scan: StateScan | ItemsScan
+    shape: RowShape
+
+    def __call__(self, part: Any) -> Iterator[tuple[Any, ...]]:
+        for rows in self.scan.row_batches(part):
+            yield from self.shape.records(rows)
+
+
 class StateView(ABC):
     """One state. Nothing is read before it is asked for, and never more than one key group is held in memory."""
 
@@ -49,52 +61,52 @@ class StateView(ABC):
 
     @property
     def name(self) -> str:
-        """The name that the program gave it; one that begins with ``_`` is Flott's own."""
+        """Return the name that the program gave it; one that begins with ``_`` is Flott's own."""
         return state_name(self._header.name)
 
     @property
     def table(self) -> str:
-        """What files call it: its name, and an ending if it has a time to live."""
+        """Return what files call it: its name, and an ending if it has a time to live."""
         return self._header.name
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """What shape it has: value, list, map, timers, ..."""
+        """Return what shape it has: value, list, map, timers, ..."""
 
     @property
     def key_type(self) -> str | None:
-        """The declared type of its keys; None: not declared, so keys are pickled."""
+        """Return the declared type of its keys; None: not declared, so keys are pickled."""
         return None if self._header.key_type is None else describe(self._header.key_type)
 
     @property
     def value_type(self) -> str | None:
-        """The declared type of a value, an element of a list, a value in a map; None: not declared."""
+        """Return the declared type of a value, an element of a list, a value in a map; None: not declared."""
         return None if self._value_type is None else describe(self._value_type)
 
     @property
     def map_key_type(self) -> str | None:
-        """The declared type of the keys in a map; None: not declared, or not a map."""
+        """Return the declared type of the keys in a map; None: not declared, or not a map."""
         return None if self._header.map_key_type is None else describe(self._header.map_key_type)
 
     @cached_property
     def size_bytes(self) -> int:
-        """How much of the snapshot's files it takes, values that later files replace included."""
+        """Return how much of the snapshot's files it takes, values that later files replace included."""
         return sum(self._scan.bytes_of(part) for part in self._parts)
 
     @abstractmethod
     def get(self, key: Any, default: Any = None) -> Any:
-        """What is held for a key, or the default."""
+        """Return what is held for a key, or the default."""
 
     @abstractmethod
     def items(self) -> Iterator[Any]:
-        """Everything it holds."""
+        """Return everything it holds."""
 
     # --- as a table --------------------------------------------------------------------------------------------------
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of its table. Values written without a type are judged by the first thousand rows."""
+        """Return the columns of its table. Values written without a type are judged by the first thousand rows."""
         return self._shape(None, None, None, False).columns
 
     def to_arrow(
@@ -105,7 +117,7 @@ class StateView(ABC):
         map_key_type: TypeHint | None = None,
         pickled: bool = False,
     ) -> pyarrow.Table:
-        """All of it as an Arrow table, in memory. Needs ``pip install flott[arrow]``.
+        """Return all of it as an Arrow table, in memory. Needs ``pip install flott[arrow]``.
 
         Types are needed only where the program declared none, and then only to overrule what the first rows look like;
         ``Types.PICKLED_BYTE_ARRAY()`` shows values as text. ``pickled``: values shown as text come pickled, too.
@@ -123,7 +135,7 @@ class StateView(ABC):
         map_key_type: TypeHint | None = None,
         pickled: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """The same as :meth:`to_arrow`, one key group at a time."""
+        """Return the same as :meth:`to_arrow`, one key group at a time."""
         from flott.snapshots.arrow import batches_of
 
         shape = self._shape(key_type, value_type, map_key_type, pickled)
@@ -138,15 +150,15 @@ class StateView(ABC):
         map_key_type: TypeHint | None = None,
         pickled: bool = False,
     ) -> Any:
-        """A PySpark DataFrame. The files are read by Spark tasks, in parallel, whenever the DataFrame is used.
+        """Return a PySpark DataFrame. The files are read by Spark tasks, in parallel, whenever the DataFrame is used.
 
         ``spark`` is the session to use; without one the active session, or a new one. Types as in :meth:`to_arrow`.
         """
         shape = self._shape(key_type, value_type, map_key_type, pickled)
-        return state_frame(spark, self._tasks(), CellReader(self._scan, shape), shape.columns)
+        return _state_frame(spark, self._tasks(), CellReader(self._scan, shape), shape.columns)
 
     def _tasks(self) -> Sequence[Any]:
-        """What is read by one Spark task each."""
+        """Return what is read by one Spark task each."""
         return self._parts
 
     def _cell_batches(self, shape: RowShape) -> Iterator[list[list[Any]]]:
@@ -205,11 +217,11 @@ class KeyedStateView(StateView):
 
     @property
     def time_to_live_ms(self) -> int | None:
-        """How long its values live; None: for ever. What has expired is shown as long as it stands in the files."""
+        """Return the time to live of its values, if any. Expired values are shown while files hold them."""
         return None if self._header.ttl is None else int(self._header.ttl["ms"])
 
     def get(self, key: Any, default: Any = None, *, window: Any = _ANY) -> Any:
-        """What is held for a key, or the default.
+        """Return what is held for a key, or the default.
 
         Of a list state a list, of a map state a dict, of timers their timestamps, of records that wait to be joined
         pairs of timestamp and record. Of windows a dict by window, or what one ``window`` holds: a ``TimeWindow``, or
@@ -241,41 +253,41 @@ class KeyedStateView(StateView):
         return found
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Every key, or pair of key and window, and what is held for it; key group by key group."""
+        """Return every key, or pair of key and window, and what is held for it; key group by key group."""
         for _, entries in self.groups():
             for key, namespace, held in entries:
                 yield self.key_of(key, namespace), self.shown(held)
 
     def keys(self) -> Iterator[Any]:
-        """Every key, once; key group by key group."""
+        """Return every key, once; key group by key group."""
         for _, entries in self.groups():
             yield from dict.fromkeys(entry[0] for entry in entries)
 
     @cached_property
     def keys_by_group(self) -> dict[int, int]:
-        """How many keys each key group holds; those without any are left out. Reads all of the state."""
+        """Return how many keys each key group holds; those without any are left out. Reads all of the state."""
         return {group: len({entry[0] for entry in entries}) for group, entries in self.groups()}
 
     @property
     def key_count(self) -> int:
-        """How many keys there are. Reads all of the state."""
+        """Return how many keys there are. Reads all of the state."""
         return sum(self.keys_by_group.values())
 
     def is_empty(self) -> bool:
-        """Whether it holds nothing at all."""
+        """Return whether it holds nothing at all."""
         return next(self.groups(), None) is None
 
     def groups(self) -> Iterator[tuple[int, list[Entry]]]:
-        """The entries (key, namespace, what is held) of each key group that has any, ascending."""
+        """Return the entries (key, namespace, what is held) of each key group that has any, ascending."""
         for part in self._parts:
             yield from self._scan.groups(part)
 
     def entries_of(self, group: int) -> list[Entry]:
-        """The entries of one key group."""
+        """Return the entries of one key group."""
         return [entry for part in self._parts if part.holds(group) for entry in self._scan.group(part, group)]
 
     def files_of(self, group: int) -> tuple[tuple[str, int], ...]:
-        """Which files a key group is read from: their absolute names and sizes. Equal files hold equal state."""
+        """Return which files a key group is read from: their absolute names and sizes. Equal files hold equal state."""
         return tuple(
             (self._scan.storage.location(file.name), file.size)
             for part in self._parts
@@ -286,15 +298,15 @@ class KeyedStateView(StateView):
 
     @property
     def max_parallelism(self) -> int:
-        """How many key groups there are."""
+        """Return how many key groups there are."""
         return self._max_parallelism
 
     def key_of(self, key: Any, namespace: Any) -> Any:
-        """What names an entry: its key, or in windowed state the pair of key and window."""
+        """Return what names an entry: its key, or in windowed state the pair of key and window."""
         return (key, _window(namespace)) if self._scan.layout.windowed else key
 
     def shown(self, held: Any) -> Any:
-        """What is held, without the times of last access that stand beside it."""
+        """Return what is held, without the times of last access that stand beside it."""
         return self._scan.layout.kind.content(held) if self._scan.layout.stamped else held
 
     def _tasks(self) -> Sequence[ScanPart]:
@@ -317,23 +329,30 @@ class OperatorStateView(StateView):
         return self._header.kind
 
     def items(self) -> Iterator[Any]:
-        """Every item of a list, in the order of the subtasks; every pair of a broadcast map."""
+        """Return every item of a list, in the order of the subtasks; every pair of a broadcast map."""
         for part in self._parts:
             yield from self._scan.items(part)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """What a broadcast map holds for a key, or the default."""
+        """Return what a broadcast map holds for a key, or the default."""
         if not self._scan.is_broadcast:
             raise StateError(f"{self._label} is a list: read its items().")
         return dict(self.items()).get(key, default)
 
     @cached_property
     def item_count(self) -> int:
-        """How many items, or pairs, there are."""
+        """Return how many items, or pairs, there are."""
         return sum(1 for _ in self.items())
 
 
 def _window(namespace: Any) -> Any:
-    """A window, as programs know it; of a timer that ends a window, the window."""
+    """Return a window, as programs know it; of a timer that ends a window, the window."""
     inner = namespace[0] if namespace.__class__ is tuple and len(namespace) == 1 else namespace
     return window_of(inner)
+
+
+def _state_frame(session: Any, parts: Sequence[Any], read: CellReader, columns: tuple[Column, ...]) -> Any:
+    """Return a DataFrame of what a reader gives for each part."""
+    from flott.runtime.spark.state_frames import make_frame
+
+    return make_frame(session, parts, read, [(column.name, column.type) for column in columns])

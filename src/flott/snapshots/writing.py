@@ -130,7 +130,7 @@ class _Writer:
 
     @contextmanager
     def _grouped(self, draft: OperatorDraft, name: str, state: NewState) -> Iterator[GroupedRows]:
-        """The rows of a new state by key group."""
+        """Return the rows of a new state by key group."""
         earliest: int | None = None
         with GroupedRows() as grouped:
             for key, map_key, value in state.entries(name, self._now_ms):
@@ -172,7 +172,7 @@ class _Writer:
     def _changed(
         self, draft: OperatorDraft, sequence: SequenceReader, group: int, kept: Mapping[str, TableHeader]
     ) -> dict[str, Delta]:
-        """What a key group holds of the states that stay, after the user's functions."""
+        """Return what a key group holds of the states that stay, after the user's functions."""
         tables = sequence.tables(group)
         windowed = any(TableLayout.of(header).windowed for header in kept.values())
         places = places_of(tables.get(OPEN_WINDOWS))
@@ -204,7 +204,7 @@ class _Writer:
                 for name, items in reader.block(OPERATOR_STATE_GROUP, plain=True).items():
                     if name not in draft.removed and name not in draft.operator_states:
                         held[name] = headers[name], items
-        if index == 0:  # whoever starts from the savepoint deals them out
+        if index == 0:  # the job that starts from the savepoint distributes them
             held.update(self._new_items(draft))
         if not held:
             return None
@@ -264,7 +264,7 @@ class _NewTable:
 
 
 def _made(new: Sequence[_NewTable], group: int) -> dict[str, Delta]:
-    """What the new states hold in a key group."""
+    """Return what the new states hold in a key group."""
     found: dict[str, Delta] = {}
     for made in new:
         found.update(_dumped(made.header.name, _filled(made, group), group))
@@ -272,7 +272,7 @@ def _made(new: Sequence[_NewTable], group: int) -> dict[str, Delta]:
 
 
 def _dumped(name: str, table: Table, group: int) -> Iterator[tuple[str, Delta]]:
-    """What a table of one key group holds; nothing if it is empty."""
+    """Return what a table of one key group holds; nothing if it is empty."""
     for delta in table.dump(lambda entry: group).values():
         yield name, delta
 

@@ -30,7 +30,7 @@ _NOT_A_NUMBER = (
 
 
 def encode_key(key: Any) -> bytes:
-    """The canonical bytes of a key."""
+    """Return the canonical bytes of a key."""
     kind = key.__class__
     if kind is str:
         return b"s" + key.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]

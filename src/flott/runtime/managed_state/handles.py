@@ -1,5 +1,7 @@
-"""ValueState, ListState and their kin over state tables. These are called for every record: each method is one short
-step on a dict, with the current key read from the :class:`CurrentKey` cell that the operator sets.
+"""ValueState, ListState and the other handles over state tables.
+
+These are called for every record: each method is one short step on a dict, with the current key read from
+the :class:`CurrentKey` cell that the operator sets.
 """
 
 from __future__ import annotations

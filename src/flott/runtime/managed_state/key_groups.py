@@ -1,7 +1,7 @@
 """Key -> key group -> subtask: arithmetic only. The formulas are Flink's, the hash is ours.
 
 The hash of a key is a mixed checksum of its canonical encoding, never Python's ``hash``, which is salted for strings.
-It is the same on every machine, in every version, for ever: state on disk is cut by it.
+It is the same on every machine, and in every version: state on disk is divided by it.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ T = TypeVar("T")
 
 KeyGroup = NewType("KeyGroup", int)
 
-#: Keys remembered per operator and task; beyond that the memory is dropped and begins anew.
+#: Keys remembered per operator and task; beyond that all of them are forgotten.
 REMEMBERED_KEYS = 200_000
 
 
 def key_group_of(key: Any, max_parallelism: int) -> KeyGroup:
-    """The key group of a key."""
+    """Return the key group of a key."""
     return group_of_bytes(encode_key(key), max_parallelism)
 
 
 def group_of_bytes(encoded: bytes, max_parallelism: int) -> KeyGroup:
-    """The key group of a key, given its canonical bytes."""
+    """Return the key group of a key, given its canonical bytes."""
     return KeyGroup(_mixed(crc32(encoded)) % max_parallelism)
 
 
 def _mixed(checksum: int) -> int:
-    """A checksum with all its bits stirred: those of short keys differ in few, and neighbours would share a subtask."""
+    """Return a checksum with mixed bits: those of short keys differ in few, and neighbours would share a subtask."""
     checksum = (checksum ^ (checksum >> 16)) * 0x21F0AAAD & 0xFFFFFFFF
     checksum = (checksum ^ (checksum >> 15)) * 0x735A2D97 & 0xFFFFFFFF
     return checksum ^ (checksum >> 15)
 
 
 def subtask_of(group: int, max_parallelism: int, parallelism: int) -> int:
-    """The subtask that owns a key group."""
+    """Return the subtask that owns a key group."""
     return group * parallelism // max_parallelism
 
 
 def groups_of(subtask: int, max_parallelism: int, parallelism: int) -> range:
-    """The key groups a subtask owns."""
+    """Return the key groups a subtask owns."""
     start = (subtask * max_parallelism + parallelism - 1) // parallelism
     stop = ((subtask + 1) * max_parallelism - 1) // parallelism + 1
     return range(start, stop)

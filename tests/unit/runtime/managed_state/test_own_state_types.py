@@ -237,7 +237,7 @@ def test_an_incompatible_change_is_refused_by_operator_state_field_and_types(lif
     assert str(refusal.value) == (
         "State '_own' (what it remembers) of operator keeper cannot be restored: its field count was saved as int and"
         " is declared as string now: one does not become the other. Keep the former type, or give the operator another"
-        " uid, and it begins anew."
+        " uid, and it begins without state."
     )
     assert life.epoch(ROWS, sequence)[1] == HELD  # the former program goes on
 

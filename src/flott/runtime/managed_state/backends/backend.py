@@ -15,7 +15,7 @@ from flott.runtime.clock import SystemClock
 from flott.runtime.managed_state.backends.hashmap import KeyedState
 
 HASHMAP, ROCKSDB = "hashmap", "rocksdb"
-#: Databases that nobody has touched for so long are those of a job that has ended.
+#: Databases that have not been touched for so long are those of a job that has ended.
 FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1000
 
 
@@ -28,11 +28,11 @@ class BackendSettings:
     local_dir: str | None = None  #: for databases; None: the system's temporary directory
 
     def job_folder(self, job_id: str) -> Path:
-        """Where a job's databases are on this host."""
+        """Return where a job's databases are on this host."""
         return Path(self.local_dir or tempfile.gettempdir(), f"flott-state-{getpass.getuser()}", job_id)
 
     def delete_local_state(self, job_id: str) -> None:
-        """The job is over: delete its databases on this host, as far as that can be done."""
+        """Delete the databases of a job that is over on this host, as far as that can be done."""
         if self.kind == ROCKSDB:
             shutil.rmtree(self.job_folder(job_id), ignore_errors=True)
             with suppress(OSError):
@@ -57,14 +57,17 @@ class StateOwner:
     label: str
     max_parallelism: int
     groups: range
-    in_place: bool = False  #: the program, and not an exchange, has brought records to their key's subtask
+    in_place: bool = False  #: the program, and not an exchange, has moved records to the subtask of their key
     key_type: TypeInformation | None = None  #: None: pickled
 
 
 def make_keyed_state(
     settings: BackendSettings, owner: StateOwner, job_id: str, operator_id: str, sharing: Callable[[], int]
 ) -> KeyedState:
-    """The empty state of an operator subtask. ``sharing``: how many operators have the task's memory between them."""
+    """Return the empty state of an operator subtask.
+
+    ``sharing``: how many operators have the task's memory between them.
+    """
     if settings.kind == HASHMAP:
         return KeyedState(
             owner.label, owner.max_parallelism, owner.groups, in_place=owner.in_place, key_type=owner.key_type

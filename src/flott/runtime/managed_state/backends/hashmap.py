@@ -60,7 +60,7 @@ class KeyedState:
         self.owner = owner  #: the operator's label, for errors
         self.current = CurrentKey()
         self.groups = groups
-        self._in_place = in_place  #: the program, and not an exchange, has brought records to their key's subtask
+        self._in_place = in_place  #: the program, and not an exchange, has moved records to the subtask of their key
         self.version: str | None = None
         self._tables: dict[str, Table] = {}
         self.lifetimes = Lifetimes(owner, self.find, self.make_room)
@@ -117,7 +117,7 @@ class KeyedState:
         return self.table(TIMELINES, name)
 
     def in_group_order(self, keys: Iterable[Any]) -> list[Any]:
-        """The keys by key group, and within a group as they came: the same order in every copy of the state."""
+        """Return the keys by key group, and within a group as they came: the same order in every copy of the state."""
         return sorted(keys, key=self._group_index.__getitem__)
 
     def _make(self, name: str, kind: TableKind[Any, Any], namespaced: bool) -> Table:
@@ -125,20 +125,20 @@ class KeyedState:
         return kind.make(namespaced)  # type: ignore[no-any-return]
 
     def find(self, name: str) -> Table | None:
-        """The table with this name, if there is one."""
+        """Return the table with this name, if there is one."""
         return self._tables.get(name)
 
     def keys_with(self, name: str) -> Iterable[Any]:
-        """The keys that have an entry in a table, in an order that depends on the keys only."""
+        """Return the keys that have an entry in a table, in an order that depends on the keys only."""
         entries = kind_of(self._tables[name].kind).entries(self._tables[name])
         return sorted((key for key, _, _ in entries), key=lambda key: (self._group_index[key], encode_key(key)))
 
     def sizes(self) -> dict[str, int]:
-        """Number of entries per table."""
+        """Return the number of entries per table."""
         return {name: table.size() for name, table in self._tables.items()}
 
     def entry_count(self) -> int:
-        """Number of entries in all tables; an estimate where counting would take long."""
+        """Return the number of entries in all tables; an estimate where counting would take long."""
         return sum(self.sizes().values())
 
     # --- memory: nothing to do where all state is in memory ----------------------------------------------------------
@@ -153,16 +153,16 @@ class KeyedState:
         return False
 
     def prefetch(self, keys: Iterable[Any]) -> None:
-        """Records with these keys are about to come."""
+        """Fetch what is held for keys of records that are about to come."""
 
     def make_room(self) -> None:
-        """A batch is done: let go of what takes more memory than there is."""
+        """Let go of what takes more memory than there is, after a batch."""
 
     def close(self) -> None:
-        """The epoch is over, or given up: let go of what other processes may need."""
+        """Let go of what other processes may need: the epoch is over, or given up."""
 
     def forget(self) -> None:
-        """Be empty, as if nothing had ever been here: in a batch job, when the keys that were have ended."""
+        """Be empty, as if nothing had been here: in a batch job, when all keys so far have ended."""
         if self._in_place:
             for group, deltas in self._drain():
                 self._checked(group, deltas)  # as saving them would
@@ -188,7 +188,7 @@ class KeyedState:
         self._settle()
 
     def _settle(self) -> None:
-        """Files have been read: bring what they held to what the program declares."""
+        """Bring what files that have been read held to what the program declares."""
         self.lifetimes.restored()
         self.schemas.settle()
 
@@ -204,7 +204,7 @@ class KeyedState:
                         self._tables[name].apply(delta)
 
     def _restored(self, header: TableHeader) -> Table:
-        """The table that a file names, made if the program has not asked for it yet."""
+        """Return the table that a file names, made if the program has not asked for it yet."""
         held = self._tables.get(header.name)
         if held is None:
             held = self._tables[header.name] = self._make(header.name, kind_of(header.kind), header.namespaced)
@@ -226,7 +226,7 @@ class KeyedState:
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def save(self, sequence: FileSequence, storage: Storage, name: str) -> FileSequence:
-        """Write what changed as a new file of this name, if anything did; returns the sequence with it."""
+        """Write what changed as a new file of this name, if anything did; return the sequence with it."""
         unwritten = self.lifetimes.unwritten
         changed = [table for table, held in self._tables.items() if self._has_changes(held) or table in unwritten]
         if not changed:
@@ -244,7 +244,7 @@ class KeyedState:
         return table.has_changes()
 
     def _drain(self) -> Iterable[tuple[int, dict[str, Delta]]]:
-        """What changed, by key group, ascending; forgets it."""
+        """Return what changed, by key group, ascending; forgets it."""
         return by_group({name: table.drain(self.grouping(table)) for name, table in self._tables.items()})
 
     def _add(self, writer: StateFileWriter, group: int, deltas: dict[str, Delta]) -> None:
@@ -266,7 +266,7 @@ class KeyedState:
         )
 
     def grouping(self, table: Table) -> Callable[[Any], int]:
-        """What gives the key group of an entry of a table."""
+        """Return what gives the key group of an entry of a table."""
         index = self._group_index
         return (lambda entry: index[entry[0]]) if table.namespaced else index.__getitem__
 

@@ -53,7 +53,7 @@ class Cursor:
         return self.data[self.position - 1]
 
     def number(self) -> int:
-        """An unsigned number of any size: seven bits a byte, lowest first, the highest bit says that more follow."""
+        """Return an unsigned number: seven bits a byte, lowest first; the highest bit says that more follow."""
         result = shift = 0
         while (found := self.byte()) & 0x80:
             result |= (found & 0x7F) << shift
@@ -71,7 +71,7 @@ Parts = list[bytes]
 
 
 def spell_number(number: int) -> bytes:
-    """What ``Cursor.number`` reads."""
+    """Return what ``Cursor.number`` reads."""
     if number < 0x80:
         return bytes((number,))
     spelled = bytearray()
@@ -115,7 +115,7 @@ class Codec:
             parts[place] = bytes((tag | _NULLS,)) + nulls if nulls else bytes((tag,))
 
     def read(self, cursor: Cursor, count: int) -> list[Any]:
-        """The values of a body of so many."""
+        """Return the values of a body of so many."""
         if not count:
             return []
         tag = cursor.byte()
@@ -130,7 +130,7 @@ class Codec:
         return [None if null else next(present) for null in nulls]
 
     def _fits(self, kinds: set[type]) -> bool:
-        """Whether values of these classes, none of which is None's, can be laid out."""
+        """Return whether values of these classes, none of which is None's, can be laid out."""
         return kinds == {self.python_type}
 
     def _pack(self, values: list[Any], parts: Parts) -> int:
@@ -138,12 +138,12 @@ class Codec:
         raise NotImplementedError
 
     def _unpack(self, tag: int, cursor: Cursor, count: int) -> list[Any]:
-        """The values that were packed with this tag."""
+        """Return the values that were packed with this tag."""
         raise NotImplementedError
 
 
 def unknown_tag(tag: int) -> CorruptStateError:
-    """A column of a later version."""
+    """Return a column of a later version."""
     return CorruptStateError(
         f"A column is laid out in a way (tag {tag:#04x}) that this version of Flott does not know for its type. Use the"
         " version of Flott that wrote it, or a later one."
@@ -323,14 +323,14 @@ def _unpack_blob(cursor: Cursor, count: int) -> list[bytes]:
 
 
 def pack_bits(flags: Iterable[bool]) -> bytes:
-    """One bit each, the first in the lowest bit of the first byte."""
+    """Return one bit each, the first in the lowest bit of the first byte."""
     spelled = bytes(flags)
     # Through Python's binary notation, which is read and written at C speed.
     return int(spelled[::-1].translate(_ASCII_BITS), 2).to_bytes(-(-len(spelled) // 8), "little")
 
 
 def unpack_bits(packed: bytes, count: int) -> list[bool]:
-    """The flags that ``pack_bits`` packed."""
+    """Return the flags that ``pack_bits`` packed."""
     spelled = f"{int.from_bytes(packed, 'little'):0{count}b}"[::-1]
     return list(map("1".__eq__, spelled[:count]))
 

@@ -39,14 +39,14 @@ VERSION = 1
 
 
 def encode_column(schema: Json | None, values: list[Any]) -> bytes:
-    """Values of a type as bytes. A schema of None: pickled."""
+    """Return values of a type as bytes. A schema of None: pickled."""
     parts: Parts = [bytes((VERSION,))]
     write_column(codec_of(schema), values, parts)
     return b"".join(parts)
 
 
 def decode_column(schema: Json | None, data: bytes, *, plain: bool = False) -> list[Any]:
-    """The values of a column.
+    """Return the values of a column.
 
     Instances of the program's classes are made again where the class can be imported and has the fields it had; where
     not, and with ``plain`` always, they come as rows with names.
@@ -90,7 +90,7 @@ _KNOWN_AT_MOST = 4096
 
 
 def codec_of(schema: Json | None) -> Codec:
-    """What writes and reads values of a schema; None: pickled."""
+    """Return what writes and reads values of a schema; None: pickled."""
     if schema is None:
         return PICKLES
     found = _known.get(id(schema))
@@ -131,10 +131,10 @@ def _make_codec(node: Json) -> Codec:
 
 
 def field_names(node: Json) -> tuple[str, ...]:
-    """The names of a record's fields; Flink's ``f0``, ``f1``, … where it has none."""
+    """Return the names of a record's fields; Flink's ``f0``, ``f1``, … where it has none."""
     return tuple(field.get("name", f"f{position}") for position, field in enumerate(node["fields"]))
 
 
 def plain_values(schema: Json, values: list[Any]) -> list[Any]:
-    """Values as they are read by somebody who does not have the program's classes."""
+    """Return values as they are read without the program's classes."""
     return decode_column(schema, encode_column(schema, values), plain=True)

@@ -64,7 +64,7 @@ def write_lists(element: Codec, lists: Sequence[Sequence[Any]], parts: Parts) ->
 
 
 def read_lists(element: Codec, cursor: Cursor, count: int, made: Callable[[Any], Any] = list) -> list[Any]:
-    """So many lists, or whatever is made of their elements instead."""
+    """Return so many lists, or whatever is made of their elements instead."""
     lengths = INTS.read(cursor, count)
     elements = iter(element.read(cursor, sum(lengths)))
     return [made(islice(elements, length)) for length in lengths]

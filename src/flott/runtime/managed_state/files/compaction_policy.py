@@ -47,16 +47,16 @@ class Run:
 
     @property
     def whole(self) -> bool:
-        """Whether it begins where the sequence does: nothing can be left of what it says is gone."""
+        """Return whether it begins where the sequence does: nothing can be left of what it says is gone."""
         return self.start == 0
 
 
 def run_to_compact(sequence: FileSequence, rules: CompactionRules) -> Run | None:
-    """Which files of a sequence should become one now, if any."""
+    """Return which files of a sequence should become one now, if any."""
     bases = sum(file.is_base for file in sequence)
     if any(file.groups is not None for file in sequence) or bases > 1:
-        # Files of other subtasks, after a change of parallelism: nobody can delete them while any of their new owners
-        # still refers to them, and each reads only a part. The sooner everybody has their own, the better.
+        # Files of other subtasks, after a change of parallelism: they cannot be deleted while any of their new owners
+        # still refers to them, and each reads only a part. So each owner gets its own as soon as possible.
         return Run(0, len(sequence))
     base_bytes = sum(file.size for file in sequence[:bases])
     changes = [file.size for file in sequence[bases:]]

@@ -21,12 +21,12 @@ class StateFile:
     groups: tuple[int, int] | None = None  #: only these of its key groups count, from and up to; None: all
 
     def within(self, groups: range) -> range:
-        """Those of some key groups for which the file counts."""
+        """Return those of some key groups for which the file counts."""
         start, stop = self.groups or (groups.start, groups.stop)
         return range(max(start, groups.start), min(stop, groups.stop))
 
     def restricted(self, groups: range) -> StateFile:
-        """The same file, counting for these key groups only."""
+        """Return the same file, counting for these key groups only."""
         inside = self.within(groups)
         return replace(self, groups=(inside.start, max(inside.start, inside.stop)))
 
@@ -35,7 +35,7 @@ FileSequence = tuple[StateFile, ...]
 
 
 def version_of(sequence: FileSequence) -> str | None:
-    """The version of a copy of the state that contains exactly this sequence; None if there is nothing in it.
+    """Return the version of a copy of the state that contains exactly this sequence; None if there is nothing in it.
 
     It is the name of the last file. But part of a file that others wrote, before a change of parallelism, says nothing
     about the parts beside it: only together do they make a version.
@@ -45,7 +45,7 @@ def version_of(sequence: FileSequence) -> str | None:
 
 
 def _versions(sequence: FileSequence) -> Iterator[str]:
-    """The version up to each file."""
+    """Return the version up to each file."""
     parts = blake2b(digest_size=8)
     for file in sequence:
         if file.groups is None:
@@ -56,9 +56,9 @@ def _versions(sequence: FileSequence) -> Iterator[str]:
 
 
 def missing_files(sequence: FileSequence, version: str | None) -> FileSequence | None:
-    """What a copy of the state lacks that is at some version (``version_of`` what it contains).
+    """Return what a copy of the state lacks that is at some version (``version_of`` what it contains).
 
-    None: the copy is of no use, because nobody can say how it and the sequence differ.
+    None: the copy is of no use, because it cannot be said how it and the sequence differ.
     """
     if version is None:
         return sequence
@@ -73,7 +73,7 @@ def missing_files(sequence: FileSequence, version: str | None) -> FileSequence |
 
 
 def remembered(sequence: FileSequence) -> tuple[str, ...]:
-    """Which versions a file that these were merged into remembers to contain."""
+    """Return which versions a file that these were merged into remembers to contain."""
     names = [version for file in sequence if file.groups is None for version in (*file.covers, file.name)]
     if sequence and sequence[-1].groups is not None:
         names += [*_versions(sequence)][-1:]

@@ -1,6 +1,6 @@
 """What files say about tables, each for some key groups; of several that speak about a key group the last counts.
 
-The type of a state changes in one file of a subtask, which holds all of it anew. After a change of parallelism files of
+The type of a state changes in one file of a subtask, which then holds all of it. After a change of parallelism files of
 several subtasks stand in one sequence, so one table may be of different types in different key groups.
 """
 
@@ -26,7 +26,7 @@ class HeaderSpans:
                 self._spans[header.name] = [*kept, (said, header)]
 
     def take(self, table: str) -> list[tuple[range, TableHeader]]:
-        """What was said about a table, which is then forgotten."""
+        """Return what was said about a table, which is then forgotten."""
         return self._spans.pop(table, [])
 
     def put(self, table: str, spans: list[tuple[range, TableHeader]]) -> None:
@@ -34,7 +34,7 @@ class HeaderSpans:
         self._spans[table] = spans
 
     def last(self, table: str) -> TableHeader | None:
-        """What was said last, for whichever key groups."""
+        """Return what was said last, for whichever key groups."""
         spans = self._spans.get(table)
         return spans[-1][1] if spans else None
 
@@ -68,6 +68,6 @@ def _common(first: range, second: range) -> range:
 
 
 def _without(groups: range, cut: range) -> list[range]:
-    """What is left of some key groups."""
+    """Return what is left of some key groups."""
     pieces = (range(groups.start, min(groups.stop, cut.start)), range(max(groups.start, cut.stop), groups.stop))
     return [piece for piece in pieces if piece]

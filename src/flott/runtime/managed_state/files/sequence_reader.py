@@ -1,6 +1,6 @@
 """A file sequence, opened for reading: what its files say together, key group by key group. Driver and task side.
 
-Memory is that of one key group, however large the files are. Who wants one table, or one key group, reads nothing else.
+Memory is that of one key group, however large the files are. To get one table, or one key group, nothing else is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SequenceReader:
 
     @property
     def headers(self) -> dict[str, TableHeader]:
-        """The tables of all files; what the newest says about a table counts.
+        """Return the tables of all files; what the newest says about a table counts.
 
         Files of several subtasks stand one after the other, so of times to live the one that was declared last counts.
         """
@@ -41,7 +41,7 @@ class SequenceReader:
         return found
 
     def merged_headers(self) -> list[TableHeader]:
-        """What a file says that holds all of these: several headers of a table if its key groups differ in type."""
+        """Return the headers of a file that holds all of these: several of a table if its key groups differ in type."""
         spans = HeaderSpans()
         for file, reader in self.files:
             for table in reader.tables:
@@ -51,18 +51,18 @@ class SequenceReader:
         ]
 
     def held_groups(self) -> list[int]:
-        """Those of the wanted key groups that any file has a block of, ascending."""
+        """Return those of the wanted key groups that any file has a block of, ascending."""
         found = {group for file, reader in self.files for group in reader.groups if group in file.within(self.groups)}
         return sorted(found)
 
     def readers(self, group: int) -> Iterator[tuple[StateFile, StateFileReader]]:
-        """The files that count for a key group and have a block of it."""
+        """Return the files that count for a key group and have a block of it."""
         for file, reader in self.files:
             if group in file.within(self.groups) and reader.block_bytes(group):
                 yield file, reader
 
     def deltas(self, group: int) -> dict[str, list[Delta]]:
-        """The changes of each table in a key group, oldest first."""
+        """Return the changes of each table in a key group, oldest first."""
         found: dict[str, list[Delta]] = {}
         for _, reader in self.readers(group):
             for name, delta in reader.block(group, plain=self.plain).items():
@@ -70,7 +70,7 @@ class SequenceReader:
         return found
 
     def newest_deltas(self, group: int, table: str) -> Iterator[tuple[Delta, bool]]:
-        """The changes of one table in a key group, newest first; whether nothing older can matter beside each."""
+        """Return the changes of one table in a key group, newest first, each with whether older ones cannot matter."""
         for file, reader in reversed(list(self.readers(group))):
             delta = reader.table_delta(group, table, plain=self.plain)
             if delta is not None:
@@ -79,18 +79,18 @@ class SequenceReader:
                 return
 
     def tables(self, group: int) -> dict[str, Table]:
-        """Each table of a key group as it stands at the end of the sequence."""
+        """Return each table of a key group as it stands at the end of the sequence."""
         headers = self.headers
         return {name: applied(headers[name], deltas) for name, deltas in self.deltas(group).items()}
 
     def table(self, group: int, name: str) -> Table | None:
-        """One table of a key group as it stands at the end of the sequence; None if the key group has nothing of it."""
+        """Return one table of a key group as of the end of the sequence; None if the key group has nothing of it."""
         deltas = [delta for delta, _ in self.newest_deltas(group, name)]
         return applied(self.headers[name], reversed(deltas)) if deltas else None
 
 
 def applied(header: TableHeader, deltas: Iterator[Delta] | list[Delta]) -> Table:
-    """A table after some changes, oldest first."""
+    """Return a table after some changes, oldest first."""
     table = make_table(header.kind, header.namespaced)
     for delta in deltas:
         table.apply(delta)
@@ -101,7 +101,10 @@ def applied(header: TableHeader, deltas: Iterator[Delta] | list[Delta]) -> Table
 def open_sequence(
     sequence: FileSequence, groups: range, storage: Storage, *, plain: bool = False
 ) -> Iterator[SequenceReader]:
-    """A sequence, to be read for some key groups. ``plain``: without the classes of the program that wrote it."""
+    """Return a sequence, to be read for some key groups.
+
+    ``plain``: without the classes of the program that wrote it.
+    """
     with ExitStack() as stack:
         files = tuple((file, stack.enter_context(open_state_file(storage, file.name))) for file in sequence)
         yield SequenceReader(files, groups, plain)

@@ -48,7 +48,7 @@ class BlockIndex:
     checksum: int
 
     def is_within(self, start: int, stop: int) -> bool:
-        """Whether the block stands between two positions."""
+        """Return whether the block stands between two positions."""
         return self.length >= 0 and start <= self.offset <= self.offset + self.length <= stop
 
 
@@ -76,7 +76,7 @@ class StateFileWriter:
         self.size += self._file.write(block)
 
     def _number(self, name: str, group: int) -> int:
-        """The number of the header that says what a table is in a key group."""
+        """Return the number of the header that says what a table is in a key group."""
         numbers = self._numbers[name]
         return numbers[0] if len(numbers) == 1 else next(n for n in numbers if self._tables[n].is_about(group))
 
@@ -103,16 +103,16 @@ class StateFileReader:
 
     @property
     def groups(self) -> Sequence[int]:
-        """The key groups it has blocks of, ascending."""
+        """Return the key groups it has blocks of, ascending."""
         return list(self._index)
 
     def block_bytes(self, group: int) -> int:
-        """The size of a key group's block; 0 if there is none."""
+        """Return the size of a key group's block; 0 if there is none."""
         block = self._index.get(group)
         return 0 if block is None else block.length
 
     def section_bytes(self, group: int) -> dict[str, int]:
-        """The size of each table's section in a key group's block. The sections themselves are not read."""
+        """Return the size of each table's section in a key group's block. The sections themselves are not read."""
         block = self._index.get(group)
         sizes: dict[str, int] = {}
         position, end = (0, 0) if block is None else (block.offset, block.offset + block.length)
@@ -129,7 +129,7 @@ class StateFileReader:
     def block(
         self, group: int, *, plain: bool = False, kinds: Container[str] | None = None
     ) -> dict[str, Delta]:
-        """The changes of one key group, by table. ``plain``: without the classes of the program that wrote them;
+        """Return the changes of one key group, by table. ``plain``: without the classes of the program that wrote them;
         ``kinds``: only tables of these kinds, the others are not decoded."""
         return {
             name: self._decode(table, raw, plain)
@@ -138,7 +138,7 @@ class StateFileReader:
         }
 
     def table_delta(self, group: int, table: str, *, plain: bool = False) -> Delta | None:
-        """The changes of one table in one key group; the others are not decoded."""
+        """Return the changes of one table in one key group; the others are not decoded."""
         for name, header, raw in self._sections(group):
             if name == table:
                 return self._decode(header, raw, plain)
@@ -147,7 +147,7 @@ class StateFileReader:
     def blocks(
         self, groups: range, *, kinds: Container[str] | None = None
     ) -> Iterator[tuple[int, dict[str, Delta]]]:
-        """The changes of the key groups in a range, ascending, each read and checked when its turn comes."""
+        """Return the changes of the key groups in a range, ascending, each read and checked when its turn comes."""
         for group in self._index:
             if group in groups:
                 yield group, self.block(group, kinds=kinds)
@@ -194,7 +194,7 @@ class StateFileReader:
             return decode_delta(table, raw, plain=plain)
         except CorruptStateError as error:
             raise CorruptStateError(f"The state file {self._name} cannot be read: {error}") from error
-        except Exception as error:  # whatever a class of the user's raises when it is made anew
+        except Exception as error:  # any error that a class of the user raises when it is made
             raise StateError(
                 f"State {table.name!r} in the file {self._name} holds an object that cannot be made again:"
                 f" {type(error).__name__}: {error}. If its class was moved or renamed, make it importable under its"
@@ -239,14 +239,14 @@ class StateFileReader:
 
 @contextmanager
 def open_state_file(storage: Storage, name: str) -> Iterator[StateFileReader]:
-    """A state file in a storage, to be read."""
+    """Return a state file in a storage, to be read."""
     with storage.open(name) as file:
         yield StateFileReader(file, name)
 
 
 @contextmanager
 def create_state_file(storage: Storage, name: str, tables: Iterable[TableHeader]) -> Iterator[StateFileWriter]:
-    """A new state file in a storage; finished at the end of the block, or not there if that fails."""
+    """Return a new state file in a storage; finished at the end of the block, or not there if that fails."""
     with storage.create(name) as file:
         writer = StateFileWriter(file, tables)
         yield writer
@@ -254,7 +254,7 @@ def create_state_file(storage: Storage, name: str, tables: Iterable[TableHeader]
 
 
 def encode_file(tables: Iterable[TableHeader], deltas: Mapping[str, Mapping[int, Delta]]) -> bytes:
-    """The bytes of a small file of these changes: table name -> key group -> delta."""
+    """Return the bytes of a small file of these changes: table name -> key group -> delta."""
     file = io.BytesIO()
     writer = StateFileWriter(file, tables)
     for group, block in by_group(deltas):
@@ -273,7 +273,7 @@ def by_group(deltas: Mapping[str, Mapping[int, Delta]]) -> list[tuple[int, dict[
 
 
 def is_savable(header: TableHeader, delta: Any) -> bool:
-    """Whether a delta can be saved: asked to find the culprit when a file could not be written."""
+    """Return whether a delta can be saved: asked to find the culprit when a file could not be written."""
     try:
         encode_delta(header, delta)
     except Exception:

@@ -23,7 +23,7 @@ class TableHeader:
     groups: tuple[tuple[int, int], ...] | None = None
 
     def is_about(self, group: int) -> bool:
-        """Whether the header says what the table is in a key group."""
+        """Return whether the header says what the table is in a key group."""
         return self.groups is None or any(start <= group < stop for start, stop in self.groups)
 
     def to_json(self) -> Json:
@@ -42,7 +42,7 @@ class TableHeader:
 
     @staticmethod
     def from_json(content: Json) -> TableHeader:
-        """The header that a footer spells; names it does not know are those of later versions and are passed over."""
+        """Return the header that a footer spells. Unknown names are those of later versions and are ignored."""
         name, kind, namespaced = content["name"], content["kind"], content["namespaced"]
         groups = content.get("groups")
         return TableHeader(

@@ -175,7 +175,7 @@ class PagedList:
         return self.length + len(self.tail)
 
     def __iter__(self) -> Iterator[Any]:
-        """All elements as they are now, fetched as they are asked for."""
+        """Return all elements as they are now, fetched as they are asked for."""
         tail = list(self.tail)
         yield from self._chunks(COMMITTED, 0, self.start)
         if self.length > self.start:
@@ -201,7 +201,7 @@ class PagedList:
 
     @property
     def changed(self) -> bool:
-        """Whether this epoch did anything to it."""
+        """Return whether this epoch did anything to it."""
         return self.hidden or bool(self.tail) or self.length > self.start
 
 
@@ -221,7 +221,7 @@ class PagedListTable(Paged, ListTable):
         return PagedList(self._store, self._places.of(entry))
 
     def walk(self, cursor: bytes | None, count: int) -> tuple[list[tuple[Any, Any]], bytes | None]:
-        """The next so many committed entries and their lists, and where to go on."""
+        """Return the next so many committed entries and their lists, and where to go on."""
         return self._places.walk(self.entries, cursor, count)
 
     def append(self, entry: Any, items: Iterable[Any]) -> None:

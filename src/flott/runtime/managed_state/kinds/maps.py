@@ -183,7 +183,7 @@ class _MergedChange:
 
 
 def _last_keys(held: dict[Any, Any], marks: dict[Any, None]) -> dict[Any, None]:
-    """The keys at the end of a map that were put in this epoch, in order: all new ones, and any just before them."""
+    """Return the keys at the end of a map that were put in this epoch, in order: new ones, and any just before them."""
     last = []
     for map_key in reversed(held):
         if map_key not in marks:
@@ -221,7 +221,7 @@ class PagedMapTable(Paged, MapTable):
         return opened
 
     def walk(self, cursor: bytes | None, count: int) -> tuple[list[tuple[Any, Any]], bytes | None]:
-        """The next so many committed entries and their maps, and where to go on."""
+        """Return the next so many committed entries and their maps, and where to go on."""
         return self._places.walk(self.entries, cursor, count)
 
     def put_item(self, entry: Any, map_key: Any, value: Any) -> None:
@@ -303,7 +303,7 @@ class PagedMapTable(Paged, MapTable):
 
 
 def _gone(entry: Any) -> MapChange:
-    """The change of a map that has no item left: its entry must not stay behind."""
+    """Return the change of a map that has no item left: its entry must not stay behind."""
     return entry, True, [], [], []
 
 

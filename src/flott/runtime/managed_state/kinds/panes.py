@@ -75,9 +75,9 @@ class PaneTable:
         self._gone: dict[Pane, list[Any]] = {}  #: pane that was dropped -> its keys that were saved
 
     def open(self, pane: Pane, keys: Iterable[Any] = ()) -> tuple[dict[Any, Any], Marks]:
-        """The values of a pane by key, made if it is new, and where to mark the keys that are changed.
+        """Return the values of a pane by key, made if it is new, and where to mark the keys that are changed.
 
-        ``keys`` are those about to be looked at, for whom it is good to know.
+        ``keys`` are those about to be looked at: a table over rows fetches them at once.
         """
         held = self.panes.get(pane)
         if held is None:
@@ -102,7 +102,7 @@ class PaneTable:
     def walk(
         self, cursor: Iterator[PaneEntry] | None, count: int
     ) -> tuple[list[PaneEntry], Iterator[PaneEntry] | None]:
-        """The next so many values that are saved, each behind its pane and key, and where to go on: None at the end,
+        """Return the next so many saved values, each behind its pane and key, and where to go on: None at the end,
         and to begin. Values may be replaced meanwhile; panes and keys must stay."""
         remaining = self._saved_entries() if cursor is None else cursor
         found = list(islice(remaining, count))
@@ -235,7 +235,7 @@ class ListPaneTable(PaneTable):
 
 
 def keys_by_group(keys: Iterable[Any], group_of: GroupOf) -> dict[int, list[Any]]:
-    """Keys by their key group, in each as they came."""
+    """Return keys by their key group, in each as they came."""
     found: dict[int, list[Any]] = {}
     for key in keys:
         group = group_of(key)

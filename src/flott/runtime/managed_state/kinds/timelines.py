@@ -92,7 +92,7 @@ class TimelineTable:
             self._trimmed.setdefault(horizon, []).extend([key for key in trimmed if key not in born])
 
     def renew(self) -> None:
-        """Save everything anew: the records have been converted. Nothing was added since the last drain."""
+        """Save everything again: the records have been converted. Nothing was added since the last drain."""
         self._renewed = True
         for key, (timestamps, values) in self.entries.items():
             self._log.append(([key] * len(timestamps), list(timestamps), list(values)))
@@ -216,7 +216,7 @@ class TimelineTable:
 def _by_group(
     batches: Iterable[tuple[Sequence[Any], Sequence[int], Sequence[Any]]], horizon: int, group_of: GroupOf
 ) -> dict[int, tuple[list[Any], list[int], list[Any]]]:
-    """The records of batches that are not before the horizon, by key group, as they came."""
+    """Return the records of batches that are not before the horizon, by key group, as they came."""
     found: dict[int, tuple[list[Any], list[int], list[Any]]] = {}
     for keys, timestamps, values in batches:
         for key, timestamp, value in zip(keys, timestamps, values, strict=True):
@@ -233,7 +233,7 @@ def _by_group(
 
 
 def _after(addition: Any, horizon: int) -> Any:
-    """What an addition still adds when everything before the horizon is gone."""
+    """Return what an addition still adds when everything before the horizon is gone."""
     generation, keys, timestamps, values = addition
     if not timestamps or min(timestamps) >= horizon:
         return addition

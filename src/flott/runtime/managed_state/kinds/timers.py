@@ -89,15 +89,15 @@ class TimerTable:
         return None
 
     def is_set(self, timestamp: int, key: Any, namespace: Any = None) -> bool:
-        """Whether there is such a timer."""
+        """Return whether there is such a timer."""
         return (timestamp, key, namespace) in self.live
 
     def all_timers(self) -> list[Timer]:
-        """Every timer that is set."""
+        """Return every timer that is set."""
         return list(self.live)
 
     def next_timestamp(self) -> int | None:
-        """The earliest registered timestamp."""
+        """Return the earliest registered timestamp."""
         while self._heap and self._heap[0][2] not in self.live:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -162,7 +162,7 @@ class TimerTable:
 
 
 def order_token(timer: Timer) -> bytes:
-    """What decides the order of timers with the same timestamp."""
+    """Return what decides the order of timers with the same timestamp."""
     _, key, namespace = timer
     return encode_key(key) if namespace is None else encode_key((key, namespace))
 
@@ -215,7 +215,7 @@ class PagedTimerTable(Paged, TimerTable):
         return None if first is None else first[0]
 
     def _first(self) -> tuple[int, bytes, Timer] | None:
-        """The earliest timer, in memory or committed."""
+        """Return the earliest timer, in memory or committed."""
         heap = self._heap
         while heap and heap[0][2] not in self.live:
             heappop(heap)

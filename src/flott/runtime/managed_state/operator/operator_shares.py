@@ -42,7 +42,7 @@ class OperatorStateFile:
 
 @dataclass(frozen=True)
 class StateShare:
-    """Some items of one state in somebody's file, from ``start`` up to and without ``stop``."""
+    """Some items of one state in a subtask's file, from ``start`` up to and without ``stop``."""
 
     file: str
     state: str
@@ -62,7 +62,7 @@ class OperatorStart:
 def deal_out(
     files: Sequence[OperatorStateFile | None], parallelism: int, *, resuming: bool = False
 ) -> tuple[OperatorStart, ...]:
-    """Where each of so many subtasks begins, given the files of the former ones.
+    """Return where each of so many subtasks begins, given the files of the former ones.
 
     ``resuming``: the checkpoint is one that the job is started from, not one it has just made; only then does a union
     list come to all, so that what an epoch computes never depends on which process runs it.
@@ -86,12 +86,12 @@ def deal_out(
 
 
 def _states(files: Sequence[OperatorStateFile | None]) -> dict[tuple[str, Mode], None]:
-    """All states there are, in a fixed order."""
+    """Return all states there are, in a fixed order."""
     return {(shape.name, shape.mode): None for file in files if file is not None for shape in file.states}
 
 
 def _runs(files: Sequence[OperatorStateFile | None], name: str, mode: Mode) -> dict[int, StateShare]:
-    """All items of a state: those of each former subtask that has any."""
+    """Return all items of a state: those of each former subtask that has any."""
     return {
         subtask: StateShare(file.name, name, 0, shape.items)
         for subtask, file in enumerate(files)
@@ -118,7 +118,7 @@ def _shares(
 
 
 def _cut(runs: Iterable[StateShare], start: int, stop: int) -> Iterator[StateShare]:
-    """The items from ``start`` to ``stop`` of all runs, one after the other."""
+    """Return the items from ``start`` to ``stop`` of all runs, one after the other."""
     before = 0
     for run in runs:
         first, last = max(start - before, 0), min(stop - before, run.stop)

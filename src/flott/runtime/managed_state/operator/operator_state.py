@@ -3,7 +3,7 @@ and restored. Task side.
 
 All of it is small, so it is saved whole, in one file, and only in epochs that change it. A worker process keeps this
 object between epochs; which process runs a subtask changes, so the object knows its *version*: the name of the file it
-equals. Given where the next epoch begins, it either is there already or reads everything anew.
+equals. Given where the next epoch begins, it either is there already or reads everything again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NamedState:
         self.changed = False
 
     def dump(self) -> list[Any]:
-        """All items, those of a map as pairs."""
+        """Return all items, those of a map as pairs."""
         return list(self.items.items()) if self.mode is Mode.BROADCAST else list(self.items)
 
     def take(self, items: list[Any], header: TableHeader, what: str) -> None:
@@ -106,7 +106,10 @@ class OperatorState:
         self._digest = _digest_of(b"")  #: of the file; putting the same content again is no change
 
     def named(self, name: str, mode: Mode, types: StateTypes | None = None) -> NamedState:
-        """The state with this name, made if it is new. What was saved of other types is converted, or refused."""
+        """Return the state with this name, made if it is new.
+
+        What was saved of other types is converted, or refused.
+        """
         state = self._states.get(name)
         if state is None:
             state = self._states[name] = NamedState(mode)
@@ -123,7 +126,7 @@ class OperatorState:
         return f"State {name!r} of operator {self.owner}"
 
     def size(self) -> int:
-        """Number of items in all states."""
+        """Return the number of items in all states."""
         return sum(len(state.items) for state in self._states.values())
 
     # --- restoring ---------------------------------------------------------------------------------------------------
@@ -221,7 +224,7 @@ class OperatorState:
 
 
 def _read(data: bytes, name: str) -> dict[str, tuple[TableHeader, list[Any]]]:
-    """The states in a file: what it says about them, and their items, by name."""
+    """Return the states in a file: what it says about them, and their items, by name."""
     reader = StateFileReader(io.BytesIO(data), name)
     for table in reader.tables:
         _mode_of(table, name)  # refuses what is no operator state

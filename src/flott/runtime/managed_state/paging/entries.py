@@ -25,12 +25,12 @@ class Places:
         self._entry_bytes = entry_bytes(place.namespaced, place.max_parallelism)
 
     def of(self, entry: Any) -> bytes:
-        """The name of an entry's row, without the first byte."""
+        """Return the name of an entry's row, without the first byte."""
         encoded = self._entry_bytes(entry)
         return self._prefix + encoded[:2] + lengthy(encoded[2:])
 
     def entries(self) -> Iterator[Any]:
-        """The entries that have a row of their own, committed or pending; some twice, and some hold nothing."""
+        """Return the entries that have a row of their own, committed or pending; some twice, and some hold nothing."""
         for kind in (COMMITTED, PENDING) if self._store.put_aside else (COMMITTED,):
             for _, found in self._entry_rows(kind):
                 yield loads(found)[0]
@@ -38,14 +38,14 @@ class Places:
     def walk(
         self, opened: OpenedEntries, cursor: bytes | None, count: int
     ) -> tuple[list[tuple[Any, Any]], bytes | None]:
-        """The next so many committed entries and what they hold now, and where to go on."""
+        """Return the next so many committed entries and what they hold now, and where to go on."""
         rows = list(islice(self._entry_rows(COMMITTED, cursor or b""), count + 1))
         entries = [loads(found)[0] for _, found in rows[:count]]
         held = [(entry, opened[entry]) for entry in entries if entry in opened]
         return held, rows[count][0] if len(rows) > count else None
 
     def pending(self, group: int) -> Iterator[tuple[bool, Any]]:
-        """What was put aside of a key group: whether it is an entry's own row, and what stands there."""
+        """Return what was put aside of a key group: whether it is an entry's own row, and what stands there."""
         for row, found in self._store.scan(PENDING + self._prefix + group.to_bytes(2, "big")):
             yield _is_own(row), loads(found)
 
@@ -59,7 +59,7 @@ class Places:
 
 
 def _is_own(row: bytes) -> bool:
-    """Whether a row is that of an entry, not of one of its items: nothing follows the entry."""
+    """Return whether a row is that of an entry, not of one of its items: nothing follows the entry."""
     return len(row) == 11 + int.from_bytes(row[7:11], "big")
 
 
@@ -90,5 +90,5 @@ class OpenedEntries(dict[Any, Any]):
         return ((entry, self[entry]) for entry in self)
 
     def in_use(self) -> Iterable[tuple[Any, Any]]:
-        """Those that were opened."""
+        """Return those that were opened."""
         return dict.items(self)

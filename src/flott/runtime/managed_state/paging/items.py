@@ -38,11 +38,11 @@ class PagedItems(dict[Any, Any]):
         self._absent: set[Any] = set()
 
     def row(self, item: Any) -> bytes:
-        """The name of an item's row, without its first byte."""
+        """Return the name of an item's row, without its first byte."""
         raise NotImplementedError
 
     def is_deleted(self, item: Any) -> bool:
-        """Whether the running epoch has deleted an item that is not here."""
+        """Return whether the running epoch has deleted an item that is not here."""
         return item in self.changed
 
     def __missing__(self, item: Any) -> Any:
@@ -120,7 +120,7 @@ class PagedItems(dict[Any, Any]):
         return self.scan()
 
     def scan(self) -> Iterator[tuple[Any, Any]]:
-        """All items in the order of their rows, as they were when the scan began. Nothing is kept in memory."""
+        """Return all items in the order of their rows, as they were when the scan began. Nothing is kept in memory."""
         changes = sorted((self.row(item), item) for item in self.changed)
         values = {item: dict.__getitem__(self, item) for _, item in changes if dict.__contains__(self, item)}
         position = 0
@@ -141,7 +141,7 @@ class PagedItems(dict[Any, Any]):
                 yield item, values[item]
 
     def _stored(self) -> Iterator[tuple[bytes, tuple[Any, Any]]]:
-        """The items in the database that count, each behind the name of its row without the first byte."""
+        """Return the items in the database that count, each behind the name of its row without the first byte."""
         committed = () if self.hidden else self._store.scan(COMMITTED + self._prefix)
         pending = self._store.scan(PENDING + self._prefix) if self._store.put_aside else ()
         for row, found in merged(committed, pending):
@@ -150,7 +150,7 @@ class PagedItems(dict[Any, Any]):
                 yield row[1:], stored
 
     def has_any(self) -> bool:
-        """Whether there is any item."""
+        """Return whether there is any item."""
         return next(self.scan(), None) is not None
 
     # --- room --------------------------------------------------------------------------------------------------------
@@ -173,11 +173,11 @@ class PagedItems(dict[Any, Any]):
         self.hidden = True
 
     def weight(self, item_bytes: int) -> int:
-        """About how many bytes of memory it takes."""
+        """Return about how many bytes of memory it takes."""
         return (len(self) + len(self._absent)) * item_bytes
 
     def sample(self) -> list[int]:
-        """What some of its items, those that came last, take in memory each."""
+        """Return what some of its items, those that came last, take in memory each."""
         return [object_bytes(pair) for pair in islice(reversed(dict.items(self)), SAMPLE)]
 
 
@@ -204,7 +204,7 @@ class Weighing:
         self._looked_at = 0
 
     def of(self, items: PagedItems) -> int:
-        """What a dict of items takes."""
+        """Return what a dict of items takes."""
         held = len(items)
         if held < self._looked_at // 2 or held > self._looked_at * 5 // 4:
             self._looked_at = held
@@ -214,14 +214,14 @@ class Weighing:
 
 
 def object_bytes(value: Any) -> int:
-    """About what an object takes in memory: so much, and its pickled size some times."""
+    """Return about what an object takes in memory: so much, and its pickled size some times."""
     return 300 + 3 * len(pickle.dumps(value, 5))
 
 
 def merged(
     committed: Iterable[tuple[bytes, bytes]], pending: Iterable[tuple[bytes, bytes]]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Two scans as one, in the order of rows without their first byte; of two that agree, the pending one counts."""
+    """Return two scans as one, by rows without their first byte; of two equal ones the pending one counts."""
     waiting = iter(pending)
     ahead = next(waiting, None)
     for row, found in committed:

@@ -24,12 +24,12 @@ loads = pickle.loads
 
 
 def table_bytes(name: str) -> bytes:
-    """What stands for a table in the names of its rows."""
+    """Return what stands for a table in the names of its rows."""
     return blake2b(name.encode(), digest_size=4).digest()
 
 
 def entry_bytes(namespaced: bool, max_parallelism: int) -> EntryBytes:
-    """The function that names the entries of a table."""
+    """Return the function that names the entries of a table."""
 
     def of_key(entry: Any) -> bytes:
         encoded = encode_key(entry)
@@ -45,5 +45,5 @@ def entry_bytes(namespaced: bool, max_parallelism: int) -> EntryBytes:
 
 
 def lengthy(encoded: bytes) -> bytes:
-    """Bytes behind their length: no other begins with the same."""
+    """Return bytes behind their length: no other begins with the same."""
     return len(encoded).to_bytes(4, "big") + encoded

@@ -70,7 +70,7 @@ Evolution = Same | Convert | Incompatible
 
 
 def evolve(old: Json | None, declared: TypeInformation | None) -> Evolution:
-    """What becomes of values saved with a schema when this type is declared for them. None: pickled."""
+    """Return what becomes of values saved with a schema when this type is declared for them. None: pickled."""
     new_type = PICKLED if declared is None else declared
     if old is None:
         return Same() if schema_of(declared) is None else Convert(new_type.conform)
@@ -95,7 +95,7 @@ def _convert_all(step: _Step, values: list[Any]) -> list[Any]:
 
 
 def evolve_key(old: Json | None, declared: TypeInformation | None) -> Same | Incompatible:
-    """The same for keys, which must stay what they are: their bytes say which subtask they belong to."""
+    """Return the same for keys, which must stay what they are: their bytes say which subtask they belong to."""
     match evolve(old, declared):
         case Incompatible() as verdict:
             return verdict
@@ -106,7 +106,7 @@ def evolve_key(old: Json | None, declared: TypeInformation | None) -> Same | Inc
 
 
 def same_layout(old: Json | None, new: Json | None) -> bool:
-    """Whether values of two schemas are written alike and read as the same; None: pickled."""
+    """Return whether values of two schemas are written alike and read as the same; None: pickled."""
     return old is new or (old is not None and new is not None and _layout(old) == _layout(new))
 
 
@@ -163,7 +163,7 @@ def _nullable(step: _Step | None) -> _Step | None:
 
 
 def _step(old: Json, new: TypeInformation) -> _Step | None:
-    """How a value gets from a schema to a type, nulls included."""
+    """Return how a value gets from a schema to a type, nulls included."""
     return _nullable(_bare_step(old, new))
 
 
@@ -303,7 +303,7 @@ def _never() -> Any:
 
 
 def _default_of(new: TypeInformation, field: Json) -> Callable[[], Any] | None:
-    """What makes the value of a field that a record lacks; None if nothing does."""
+    """Return what makes the value of a field that a record lacks; None if nothing does."""
     name = field["name"]
     if isinstance(new, RowTypeInfo):
         return lambda: None
@@ -323,7 +323,7 @@ def _default_of(new: TypeInformation, field: Json) -> Callable[[], Any] | None:
 
 
 def _layout(node: Json) -> Any:
-    """What decides how values are written, and as what they are read."""
+    """Return what decides how values are written, and as what they are read."""
     match node["type"]:
         case "list" | "tuple-of" as kind:
             return kind, _layout(node["element"])
@@ -338,7 +338,7 @@ def _layout(node: Json) -> Any:
 
 
 def _is_found(old: Json, new: RowTypeInfo | RecordTypeInfo) -> bool:
-    """Whether saved records are read as those of the new type."""
+    """Return whether saved records are read as those of the new type."""
     if old["type"] in ("row", "typed-dict"):
         return True
     return isinstance(new, RecordTypeInfo) and find_class(old) is new.get_record_class()
@@ -358,7 +358,7 @@ def _rebuild(
 
 
 def _read(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of a record, whichever form it was read in."""
+    """Return the fields of a record, whichever form it was read in."""
     if isinstance(record, Row):
         return dict(zip(record._fields or names, record._values, strict=False))
     if isinstance(record, dict):
@@ -367,7 +367,7 @@ def _read(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _maker(new: RowTypeInfo | RecordTypeInfo) -> Callable[[dict[str, Any], Any], Any]:
-    """What makes a record of its fields and the former record."""
+    """Return what makes a record of its fields and the former record."""
     if isinstance(new, RowTypeInfo):
         return _make_row
     kind: Any = new.get_record_class()
@@ -400,7 +400,7 @@ def _make_instance(kind: Any, fields: dict[str, Any]) -> Any:
 
 
 def _without_type(old: Json) -> _Step | None:
-    """Values for which nothing is declared any more: records become instances of their class as it is now."""
+    """Return values for which nothing is declared any more: records become instances of their class as it is now."""
     kind = old["type"]
     if kind in ("list", "tuple-of"):
         made: Any = list if kind == "list" else tuple
@@ -428,7 +428,7 @@ def _record_type(old: Json, found: type) -> RecordTypeInfo:
 
 
 def _holds(node: Json, kinds: Collection[str]) -> bool:
-    """Whether a part of a type is of one of these kinds."""
+    """Return whether a part of a type is of one of these kinds."""
     if node["type"] in kinds:
         return True
     parts = [node[part] for part in ("element", "key", "value") if part in node]

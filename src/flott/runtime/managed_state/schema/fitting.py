@@ -1,4 +1,4 @@
-"""Whether a value is of a type that a state file names: for values that somebody outside the program made. Pure."""
+"""Whether a value is of a type that a state file names: for values that were made outside the program. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CLASSES: dict[str, type] = {
 
 
 def fits(schema: Json, value: Any) -> bool:
-    """Whether a value is of a type. None is of every type; records are rows, as files give them."""
+    """Return whether a value is of a type. None is of every type; records are rows, as files give them."""
     if value is None:
         return True
     kind: str = schema["type"]

@@ -27,13 +27,13 @@ _faithful: WeakKeyDictionary[type, tuple[str, ...] | None] = WeakKeyDictionary()
 
 
 def find_class(schema: Json) -> type | None:
-    """The class a schema names, if it can be imported and has the fields it had."""
+    """Return the class a schema names, if it can be imported and has the fields it had."""
     found = import_class(schema)
     return found if found is not None and is_faithful(found, schema) else None
 
 
 def import_class(schema: Json) -> type | None:
-    """The class a schema names, if it can be imported."""
+    """Return the class a schema names, if it can be imported."""
     module, _, path = schema["class"].partition(":")
     try:
         found: Any = sys.modules.get(module) or import_module(module)
@@ -45,7 +45,7 @@ def import_class(schema: Json) -> type | None:
 
 
 def holds_known_classes(node: Json) -> bool:
-    """Whether all records in a type are read as what they were, here and in any other process."""
+    """Return whether all records in a type are read as what they were, here and in any other process."""
     if node["type"] in ("dataclass", "named-tuple") and find_class(node) is None:
         return False
     parts = [node[part] for part in ("element", "key", "value") if part in node]
@@ -53,7 +53,7 @@ def holds_known_classes(node: Json) -> bool:
 
 
 def is_faithful(kind: type, schema: Json) -> bool:
-    """Whether instances of the class are exactly the fields of the schema."""
+    """Return whether instances of the class are exactly the fields of the schema."""
     if kind not in _faithful:
         _faithful[kind] = _fields_alone(kind)
     return _faithful[kind] == tuple(field["name"] for field in schema["fields"]) and (
@@ -62,7 +62,7 @@ def is_faithful(kind: type, schema: Json) -> bool:
 
 
 def only_fields(kind: type, values: Sequence[Any], names: Sequence[str]) -> bool:
-    """Whether no instance has an attribute that is none of these fields."""
+    """Return whether no instance has an attribute that is none of these fields."""
     if not kind.__dictoffset__:
         return True
     in_dict = sum(not isinstance(getattr_static(kind, name, None), MemberDescriptorType) for name in names)
@@ -87,7 +87,7 @@ def _fields_alone(kind: type) -> tuple[str, ...] | None:
 
 
 def _differs(kind: type, method: str) -> bool:
-    """Whether a class has a method of its own instead of what every object has."""
+    """Return whether a class has a method of its own instead of what every object has."""
     return getattr(kind, method, None) is not getattr(object, method, None)
 
 
@@ -100,6 +100,6 @@ def _slots(kind: type) -> set[str]:
 
 
 def _is_stored(kind: type, name: str) -> bool:
-    """Whether a field is kept in the instance, and not computed by a property of its name."""
+    """Return whether a field is kept in the instance, and not computed by a property of its name."""
     found = getattr_static(kind, name, None)
     return isinstance(found, MemberDescriptorType) or not hasattr(type(found), "__set__")

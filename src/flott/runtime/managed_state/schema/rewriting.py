@@ -33,7 +33,7 @@ class Rewriting:
         self._verdicts: dict[int, tuple[TableHeader, Convert | None, Convert | None]] = {}
 
     def concerns(self, header: TableHeader) -> bool:
-        """Whether anything is to be done, or refused, once there is an entry."""
+        """Return whether anything is to be done, or refused, once there is an entry."""
         try:
             _, values, keys = self._verdict(header)
         except StateMigrationError:
@@ -115,7 +115,7 @@ def _steps(kind: TableKind[Any, Any], table: Table) -> Iterator[list[tuple[Any, 
 def _by_header(
     entries: list[tuple[Any, Any]], said: Said, group_of: Callable[[Any], int]
 ) -> Iterable[tuple[TableHeader, list[tuple[Any, Any]]]]:
-    """The entries by what was said about their key groups."""
+    """Return the entries by what was said about their key groups."""
     if len(said) == 1:
         return [(said[0][1], entries)]
     found: dict[int, tuple[TableHeader, list[tuple[Any, Any]]]] = {}

@@ -1,7 +1,7 @@
 """The types of an operator's states: what the program declares now, and what its files said. Task side.
 
 A checkpoint may hold a state of another type than the program declares. What it holds is converted when the program
-asks for the state, before the first record, and again whenever it was read anew from files written before; the next
+asks for the state, before the first record, and again whenever it was read from files written before; the next
 file then holds all of it in the new form. So of the files of a key group, the last that names a table says of what type
 everything in it is.
 """
@@ -35,7 +35,7 @@ class TableSchemas:
         self._state = state
         self._key_type = key_type
         schema = schema_of(key_type)
-        #: Keys are looked up, so they must be read as what they were: those of classes nobody can import are pickled.
+        #: Keys are looked up, so they are read as what they were: those of classes that cannot be imported are pickled.
         self._key_schema = schema if schema is not None and holds_known_classes(schema) else None
         self._declared: dict[str, StateTypes] = {}  #: by the name of the table
         self._schemas: dict[str, tuple[Json | None, Json | None]] = {}  #: of values and map keys, as declared
@@ -47,7 +47,7 @@ class TableSchemas:
     # --- the program -------------------------------------------------------------------------------------------------
 
     def declare(self, tables: Iterable[str], types: StateTypes) -> None:
-        """The program asks for a state that may be in these tables."""
+        """Note the types of a state that the program asks for, which may be in these tables."""
         for table in tables:
             if self._declared.get(table) != types:
                 self._declared[table] = types
@@ -55,45 +55,45 @@ class TableSchemas:
                 self._settle(table)
 
     def types(self, table: str) -> StateTypes | None:
-        """What the program declared for a table, if it asked for it."""
+        """Return what the program declared for a table, if it asked for it."""
         return self._declared.get(table)
 
     def settle(self) -> None:
-        """Files have been read: what they held of another type is converted."""
+        """Convert what files that have been read held of another type."""
         for table in list(self._unsettled):
             self._settle(table)
 
     # --- the files ---------------------------------------------------------------------------------------------------
 
     def described(self, header: TableHeader) -> TableHeader:
-        """The header of a file that is written now, with what its tables are made of."""
+        """Return the header of a file that is written now, with what its tables are made of."""
         value, map_key = self._schemas.get(header.name) or self._read_schemas(header.name)
         return replace(header, key_type=self._key_schema, value_type=value, map_key_type=map_key)
 
     def _read_schemas(self, table: str) -> tuple[Json | None, Json | None]:
-        """Those of a table that the program has not asked for: as they were."""
+        """Return those of a table that the program has not asked for: as they were."""
         held = self._held.last(table)
         return (None, None) if held is None else (held.value_type, held.map_key_type)
 
     def loaded(self, header: TableHeader, groups: range) -> None:
-        """A file with this table was read, for these key groups."""
+        """Note what a file that was read says about a table, for these key groups."""
         self._check_keys(header)
         self._held.add(header, groups)
         self._unsettled[header.name] = None
 
     def saved(self) -> None:
-        """What was converted is in files now."""
+        """Note that what was converted is in files now."""
         self._converted.clear()
 
     def revert(self) -> None:
-        """The changes of an epoch were dropped, and with them what was converted."""
+        """Convert again what was converted in an epoch whose changes were dropped."""
         for table, said in self._converted.items():
             self._held.put(table, said)
             self._unsettled[table] = None
         self._converted.clear()
 
     def reset(self) -> None:
-        """All state was dropped, to be read anew."""
+        """Forget what files said: all state was dropped, to be read again."""
         self._held.clear()
         self._unsettled.clear()
         self._converted.clear()

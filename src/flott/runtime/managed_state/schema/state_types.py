@@ -27,7 +27,7 @@ class Migration:
     from_type: TypeInformation | None = None  #: None: whichever it was
 
     def concerns(self, old: Json | None) -> bool:
-        """Whether values saved with this schema are for the function."""
+        """Return whether values saved with this schema are for the function."""
         return self.from_type is None or same_layout(schema_of(self.from_type), old)
 
 
@@ -44,7 +44,7 @@ class StateTypes:
 
     @staticmethod
     def of(descriptor: StateDescriptor) -> StateTypes:
-        """What a descriptor declares."""
+        """Return what a descriptor declares."""
         migrations = tuple(Migration(*migration) for migration in descriptor.get_migrations())
         match descriptor:
             case ListStateDescriptor():
@@ -55,14 +55,14 @@ class StateTypes:
 
     @property
     def way_out(self) -> str:
-        """What a program can do that wants other types than those of its state."""
+        """Return what a program can do that wants other types than those of its state."""
         if self.own is not None:
-            return "give the operator another uid, and it begins anew."
+            return "give the operator another uid, and it begins without state."
         return "say with set_migration() of its descriptor how the new values are made of the saved ones."
 
 
 def conversion(what: str, old: Json | None, types: StateTypes) -> Convert | None:
-    """What becomes of saved values; None: nothing need be done. Raises ``StateMigrationError`` if nothing can be.
+    """Return what becomes of saved values; None: nothing. Raise ``StateMigrationError`` if they cannot be converted.
 
     ``what`` names the state in messages.
     """
@@ -74,7 +74,7 @@ def conversion(what: str, old: Json | None, types: StateTypes) -> Convert | None
 
 
 def key_conversion(what: str, old: Json | None, types: StateTypes) -> Convert | None:
-    """The same for the keys of maps."""
+    """Return the same for the keys of maps."""
     return _checked(f"{what}, in its map keys,", old, evolve(old, types.map_key), types)
 
 
@@ -92,7 +92,7 @@ def _checked(
 
 
 def _wary(old: Json, convert: Convert) -> ConvertValues:
-    """The conversion of values nobody held against their type: those of another stay as they are, or are refused."""
+    """Return the conversion of values that were not checked: those of another type stay as they are, or are refused."""
 
     def function(values: list[Any]) -> list[Any]:
         fitting = _which_fit(old, values)

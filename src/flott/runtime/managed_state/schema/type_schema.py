@@ -74,13 +74,13 @@ _LOCAL_TIMES = {"LOCAL_DATE": "date", "LOCAL_TIME": "time", "LOCAL_DATE_TIME": "
 
 
 def schema_of(declared: TypeInformation | None) -> Json | None:
-    """The schema of a declared type; None if there is nothing to say about it, because its values are pickled."""
+    """Return the schema of a declared type; None if its values are pickled."""
     node = PICKLED if declared is None else node_of(declared)
     return None if node == PICKLED else {"version": VERSION, **node}
 
 
 def node_of(declared: TypeInformation) -> Json:
-    """The schema of a type without the version: as it stands inside others."""
+    """Return the schema of a type without the version: as it stands inside others."""
     match declared:
         case BasicTypeInfo():
             return {"type": _BASIC[declared._basic_type]}
@@ -145,12 +145,12 @@ def _has_default(field: dataclasses.Field[Any]) -> bool:
 
 
 def class_name(kind: type) -> str:
-    """What a schema calls a class."""
+    """Return what a schema calls a class."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def describe(node: Json | None) -> str:
-    """A schema in one line, for messages.
+    """Return a schema in one line, for messages.
 
     >>> describe({"type": "map", "key": {"type": "string"}, "value": {"type": "list", "element": {"type": "long"}}})
     'map<string, list<long>>'

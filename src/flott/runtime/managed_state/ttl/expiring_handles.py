@@ -1,6 +1,6 @@
-"""ValueState, ListState and their kin with a time to live, over tables of stamped values (see ``state.ttl``).
+"""ValueState, ListState and their kin with a time to live, over tables of stamped values (see ``ttl.time_to_live``).
 
-They are handles of their own, so that state that lives for ever pays nothing for those that do not. Reading does what
+They are handles of their own, so that state without a time to live pays nothing for it. Reading does what
 Flink's does: what has expired is not seen, or once more if the program asked for that, and is removed.
 """
 
@@ -20,7 +20,7 @@ _Stamped = tuple[Any, int]
 
 
 def _reader_of(entries: dict[Any, Any]) -> Callable[[Any], Any]:
-    """What gives the list or map of an entry: None, or an empty one, if there is none."""
+    """Return what gives the list or map of an entry: None, or an empty one, if there is none."""
     return entries.get if entries.__class__ is dict else entries.__getitem__  # others open one without looking into it
 
 
@@ -42,12 +42,12 @@ class _ExpiringSingle:
         self._table.discard(self._current.key)
 
     def holds(self) -> bool:
-        """Whether there is a value to be seen; asking prolongs no life."""
+        """Return whether there is a value to be seen; asking prolongs no life."""
         held = self._entries.get(self._current.key)
         return held is not None and self._expiry.is_visible(held)
 
     def _read(self) -> _Stamped | None:
-        """What the current key holds, if it may be seen."""
+        """Return what the current key holds, if it may be seen."""
         expiry = self._expiry
         expiry.touches += 1
         key = self._current.key
@@ -65,7 +65,7 @@ class _ExpiringSingle:
         return held if expiry.is_visible(held) else None
 
     def _found(self) -> _Stamped | None:
-        """What the current key holds, if it may be seen: about to be replaced."""
+        """Return what the current key holds, if it may be seen: about to be replaced."""
         self._expiry.touches += 1
         held: _Stamped | None = self._entries.get(self._current.key)
         return held if held is not None and self._expiry.is_visible(held) else None
@@ -182,7 +182,7 @@ class ExpiringListState(ListState[Any]):
         return values
 
     def _kept(self, held: list[_Stamped]) -> list[_Stamped]:
-        """What reading leaves of a list: itself, unless it was prolonged or much of it is to be removed."""
+        """Return what reading leaves of a list: itself, unless it was prolonged or much of it is to be removed."""
         expiry, ms, now, new_stamp = self._expiry, self._expiry.ms, self._clock.now, self._clock.stamp
         if expiry.on_read and any(stamp + ms > now and expiry.is_prolonged(stamp) for _, stamp in held):
             return [
@@ -220,7 +220,7 @@ class ExpiringListState(ListState[Any]):
             self._table.replace(self._current.key, None)
 
     def holds(self) -> bool:
-        """Whether there is an element to be seen; asking prolongs no life."""
+        """Return whether there is an element to be seen; asking prolongs no life."""
         return any(map(self._expiry.is_visible, self._held(self._current.key) or ()))
 
     def unite(self, into: Any, others: Iterable[Any]) -> None:
@@ -285,7 +285,7 @@ class ExpiringMapState(MapState[Any, Any]):
         self._table.clear_entry(self._current.key)
 
     def holds(self) -> bool:
-        """Whether there is an item to be seen; asking prolongs no life."""
+        """Return whether there is an item to be seen; asking prolongs no life."""
         held = self._held(self._current.key)
         return held is not None and any(map(self._expiry.is_visible, held.values()))
 
@@ -297,7 +297,7 @@ class ExpiringMapState(MapState[Any, Any]):
         self._table.put_item(entry, key, (value, self._clock.stamp))
 
     def _read(self, key: Any) -> _Stamped | None:
-        """What stands under a key of the current key's map, if it may be seen."""
+        """Return what stands under a key of the current key's map, if it may be seen."""
         self._expiry.touches += 1
         entry = self._current.key
         held = self._held(entry)
@@ -305,7 +305,7 @@ class ExpiringMapState(MapState[Any, Any]):
         return None if stamped is None else self._seen(entry, key, stamped)
 
     def _read_all(self, shape: Callable[[Any, Any], Any]) -> Iterable[Any]:
-        """All items that may be seen, each as ``shape`` of its key and its value."""
+        """Return all items that may be seen, each as ``shape`` of its key and its value."""
         self._expiry.touches += 1
         entry = self._current.key
         held = self._held(entry)
@@ -318,7 +318,7 @@ class ExpiringMapState(MapState[Any, Any]):
         return list(seen) if is_in_memory else seen
 
     def _seen(self, entry: Any, key: Any, stamped: _Stamped) -> _Stamped | None:
-        """An item, if it may be seen; reading prolongs its life or removes it."""
+        """Return an item, if it may be seen; reading prolongs its life or removes it."""
         expiry = self._expiry
         value, stamp = stamped
         if stamp + expiry.ms > self._clock.now:

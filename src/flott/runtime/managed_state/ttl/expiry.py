@@ -1,4 +1,4 @@
-"""How the entries of one table age, and how those that nobody asks for are swept out. Task side.
+"""How the entries of one table age, and how those that are not used any more are swept out. Task side.
 
 Sweeping is Flink's incremental cleanup: for every access of state a few entries are looked at. The accesses of an epoch
 are counted and the entries looked at when it ends, all at once: what may be removed does not change within an epoch. It
@@ -47,24 +47,24 @@ class Expiry:
         self._round_began: int | None = None
 
     def is_visible(self, stamped: tuple[Any, int]) -> bool:
-        """Whether a program may see a value now."""
+        """Return whether a program may see a value now."""
         return stamped[1] + self.lifespan_ms > self.clock.now
 
     def is_prolonged(self, stamp: int) -> bool:
-        """Whether reading gives a value that has not expired a new stamp."""
+        """Return whether reading gives a value that has not expired a new stamp."""
         clock = self.clock
         return self.on_read and stamp != clock.stamp and (stamp < clock.now or stamp == UNSTAMPED)
 
     def is_lapsed(self, stamped: tuple[Any, int]) -> bool:
-        """Whether a value has expired for whoever comes: reading removes it."""
+        """Return whether a value has expired for every access to come: reading removes it."""
         return stamped[1] + self.ms <= self.clock.floor
 
     def is_gone(self, stamped: tuple[Any, int]) -> bool:
-        """Whether nobody will see a value any more."""
+        """Return whether a value will not be seen any more."""
         return stamped[1] + self.lifespan_ms <= self.clock.floor
 
     def sweep(self, table: Table, records: int, make_room: Callable[[], None]) -> None:
-        """The epoch, which had so many records, ends: look at as many entries as its accesses ask for."""
+        """Look at as many entries as the accesses of an epoch ask for, which ends and had so many records."""
         count = self.ttl.sweep_entries * (self.touches + (records if self.ttl.sweep_every_record else 0))
         self.touches = 0
         floor = self.clock.floor

@@ -1,13 +1,14 @@
 """The times to live of an operator's states: what the program says now, and what its files said. Task side.
 
 A checkpoint may hold a state that did not age and now does, or the reverse. What it holds is moved to the table of the
-present form when the program asks for the state, and again whenever it was read anew from files written before.
+present form when the program asks for the state, and again whenever it was read from files written before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flott.errors import ProgramError, StateError
 from flott.runtime.managed_state.files.table_header import Json
@@ -16,7 +17,41 @@ from flott.runtime.managed_state.kinds.table_kind import Table
 from flott.runtime.managed_state.ttl.expiry import Expiry, is_empty
 from flott.runtime.managed_state.ttl.state_clock import StateClocks
 from flott.runtime.managed_state.ttl.time_to_live import TimeToLive, former_names, newest, table_name
-from flott.runtime.managed_state.ttl.ttl_conversion import TtlConversion
+
+#: So many entries are converted at once.
+_CONVERTED_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class TtlConversion:
+    """From a former time to live to the present one; None: state did not age, or does not.
+
+    What begins to age is as old as the epoch at hand. What is gone by the former time to live stays gone.
+    """
+
+    had: TimeToLive | None
+    has: TimeToLive | None
+    clocks: StateClocks
+
+    def move(self, source: Table, target: Table, make_room: Callable[[], None]) -> None:
+        """Move everything from the table of the former form to that of the present one."""
+        kind, cursor = kind_of(source.kind), None
+        while True:
+            found, cursor = kind.walk(source, cursor, _CONVERTED_AT_ONCE)
+            for entry, held in found:
+                kind.move(source, target, entry, held, self._convert)
+            make_room()
+            if cursor is None:
+                return
+
+    def _convert(self, held: Any) -> tuple[Any, ...]:
+        """Return a value of the present form in a tuple; an empty one if it was gone."""
+        value, clocks = held, self.clocks
+        if self.had is not None:
+            value, stamp = held
+            if stamp + self.had.lifespan_ms <= clocks.of(self.had).floor:
+                return ()
+        return (value if self.has is None else (value, clocks.of(self.has).stamp),)
 
 
 @dataclass(frozen=True)
@@ -45,7 +80,7 @@ class Lifetimes:
     # --- the program -------------------------------------------------------------------------------------------------
 
     def declare(self, state: str, table: Table, ttl: TimeToLive | None) -> Expiry | None:
-        """The program asks for a state, which is in this table; returns how it ages, None if it does not."""
+        """Return the program asks for a state, which is in this table; return how it ages, None if it does not."""
         known = self._declared.get(state)
         if known is not None and known.ttl != ttl:
             raise ProgramError(
@@ -60,7 +95,7 @@ class Lifetimes:
         return known.expiry
 
     def begin(self, now_ms: int, watermark: int) -> None:
-        """An epoch begins, or state is about to be asked for in it."""
+        """Set the clocks for an epoch that begins, or in which state is about to be asked for."""
         self.clocks.turn(now_ms, watermark)
         for state, known in self._declared.items():
             if state not in self._settled:
@@ -69,18 +104,18 @@ class Lifetimes:
                 known.expiry.touches = 0
 
     def sweep(self, records: int) -> None:
-        """The epoch, which had so many records, ends: remove some of what is gone."""
+        """Remove some of what is gone at the end of an epoch, which had so many records."""
         for known in self._declared.values():
             if known.expiry is not None:
                 known.expiry.sweep(known.table, records, self._make_room)
 
     def expiry(self, state: str) -> Expiry | None:
-        """How a state ages that the program has asked for."""
+        """Return how a state ages that the program has asked for."""
         known = self._declared.get(state)
         return None if known is None else known.expiry
 
     def table_of(self, state: str) -> str:
-        """The name of the table that holds a state."""
+        """Return the name of the table that holds a state."""
         known = self._declared.get(state)
         return state if known is None else table_name(state, known.ttl)
 
@@ -109,28 +144,28 @@ class Lifetimes:
     # --- the files ---------------------------------------------------------------------------------------------------
 
     def header(self, table: str) -> Json | None:
-        """What a file that is written now says about a table."""
+        """Return what a file that is written now says about a table."""
         ttl = self._headers.get(table)
         return None if ttl is None else ttl.to_json()
 
     def is_stamped(self, table: str) -> bool:
-        """Whether the values of a table are stamped."""
+        """Return whether the values of a table are stamped."""
         return table in self._headers
 
     def loaded(self, table: str, ttl: Json | None) -> None:
-        """A file with this table was read. Of what several files say, what was said last counts."""
+        """Note what a file that was read says about a table. Of several files, the one that was written last counts."""
         if ttl is not None and (counts := newest((ttl, self.header(table)))) is not None:
             self._headers[table] = TimeToLive.from_json(counts)
 
     def saved(self, tables: Iterable[str]) -> None:
-        """A file with these tables was written."""
+        """Note that a file with these tables was written."""
         self.unwritten.difference_update(tables)
 
     def restored(self) -> None:
-        """State was brought to what the files say."""
+        """Look after all states again, which were brought to what the files say."""
         self._settled.clear()
 
     def reset(self) -> None:
-        """All state was dropped, to be read anew."""
+        """Forget what files said: all state was dropped, to be read again."""
         self._headers.clear()
         self.unwritten.clear()

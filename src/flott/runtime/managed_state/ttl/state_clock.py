@@ -19,15 +19,15 @@ class StateClock(Protocol):
 
     @property
     def now(self) -> int:
-        """What has lived until then has expired."""
+        """Return what has lived until then has expired."""
 
     @property
     def floor(self) -> int:
-        """Nobody will ask at an earlier time any more."""
+        """No later access is at an earlier time."""
 
     @property
     def stamp(self) -> int:
-        """What is written now is stamped with it."""
+        """Return what is written now is stamped with it."""
 
 
 class ProcessingClock:
@@ -44,7 +44,7 @@ class ProcessingClock:
 
 
 class EventClock:
-    """Event time: that of the record or timer at hand, which is looked up when somebody asks."""
+    """Event time: that of the record or timer at hand, which is looked up when it is asked for."""
 
     __slots__ = ("_records", "_timestamps", "floor", "time")
 
@@ -64,7 +64,7 @@ class EventClock:
 
     @property
     def now(self) -> int:
-        """The time of what is at hand, or the watermark if that is later."""
+        """Return the time of what is at hand, or the watermark if that is later."""
         time, timestamps = self.time, self._timestamps
         if timestamps is not None:
             left: int = self._records.__length_hint__()  # type: ignore[union-attr]
@@ -73,7 +73,7 @@ class EventClock:
 
     @property
     def stamp(self) -> int:
-        """The same, where there is one."""
+        """Return the same, where there is one."""
         now = self.now
         return UNSTAMPED if now == MIN_WATERMARK else now
 
@@ -93,5 +93,5 @@ class StateClocks:
         self.event.turn(watermark)
 
     def of(self, ttl: TimeToLive) -> StateClock:
-        """The clock that a time to live is measured by."""
+        """Return the clock that a time to live is measured by."""
         return self.event if ttl.in_event_time else self.processing

@@ -7,8 +7,8 @@ of a list, every value in a map; each expires on its own:
     stamp ──── time to live ────► expired, and gone                                  NeverReturnExpired
     stamp ──── time to live ────► expired ──── once more the same ────► gone         ReturnExpiredIfNotCleanedUp
 
-What is *gone* can be seen by nobody, and nothing else is ever removed behind a program's back. So it does not matter
-when that happens, or in which copy of the state: a repeated epoch sees what the first attempt saw.
+What is *gone* is never seen again, and nothing else is removed without the program. So it does not matter when that
+happens, or in which copy of the state: a repeated epoch sees what the first attempt saw.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class TimeToLive:
 
     @property
     def lifespan_ms(self) -> int:
-        """How long after its stamp something is gone."""
+        """Return how long after its stamp something is gone."""
         return 2 * self.ms if self.returns_expired else self.ms
 
     @staticmethod
     def of(config: StateTtlConfig | None) -> TimeToLive | None:
-        """What a program asked for; None: state lives for ever."""
+        """Return what a program asked for; None: state does not expire."""
         if config is None or not config.is_enabled():
             return None
         cleanup = config.get_cleanup_strategies()
@@ -92,7 +92,7 @@ class TimeToLive:
 
     @staticmethod
     def from_json(content: Json) -> TimeToLive:
-        """What the header of a table says; names it does not know are passed over."""
+        """Return what the header of a table says; names it does not know are passed over."""
         cleanup = content.get("cleanup", {})
         return TimeToLive(
             since_ms=content["since"],
@@ -108,7 +108,7 @@ class TimeToLive:
 
 
 def table_name(state: str, ttl: TimeToLive | None) -> str:
-    """The name of the table that holds a state."""
+    """Return the name of the table that holds a state."""
     if ttl is not None:
         return state + _ENDINGS[ttl.in_event_time]
     if state_name(state) != state:
@@ -120,14 +120,14 @@ def table_name(state: str, ttl: TimeToLive | None) -> str:
 
 
 def state_name(table: str) -> str:
-    """The name of the state that a table holds."""
+    """Return the name of the state that a table holds."""
     for ending in _ENDINGS.values():
         table = table.removesuffix(ending)
     return table
 
 
 def former_names(state: str, ttl: TimeToLive | None) -> list[str]:
-    """The names of tables that may hold a state since it had another time to live, or none."""
+    """Return the names of tables that may hold a state since it had another time to live, or none."""
     names = [state, *(state + ending for ending in _ENDINGS.values())]
     return [name for name in names if name != table_name(state, ttl)]
 

@@ -35,7 +35,7 @@ OPEN_WINDOWS = "_merging-windows"
 #: Begins the name of a trigger's state.
 TRIGGER_STATE = "_trigger:"
 
-#: What stands in a window, whoever holds it.
+#: What stands in a window, by the table that holds it.
 _CONTENTS = {
     FOLDED: "one folded value for each window",
     FOLDED_PANES: "one folded value for each window",
@@ -57,7 +57,7 @@ def declare_types(state: KeyedState, own: str, spec: WindowSpec) -> None:
 
 
 def _type_in(name: str, spec: WindowSpec) -> TypeInformation | None:
-    """What an entry of a table is, or an element of one that is a list."""
+    """Return what an entry of a table is, or an element of one that is a list."""
     declared = spec.folded_type if name in _FOLDED else spec.record_type
     if declared is None:
         return None
@@ -67,7 +67,7 @@ def _type_in(name: str, spec: WindowSpec) -> TypeInformation | None:
 
 
 def type_in_session(schema: Json | None) -> Json | None:
-    """What one session holds, of what :data:`SESSIONS` is declared to hold for a key."""
+    """Return what one session holds, of what :data:`SESSIONS` is declared to hold for a key."""
     if schema is None:
         return None
     held: Json = schema["element"]["fields"][2]["type"]
@@ -75,7 +75,7 @@ def type_in_session(schema: Json | None) -> Json | None:
 
 
 def released(state: KeyedState, own: str) -> Iterator[tuple[Any, Any, Any]]:
-    """The windows that other operators hold in this state, which are theirs no longer: key, window, what is in it."""
+    """Return the windows that other operators held in this state, and release them: key, window, what is in it."""
     for name, contents in _CONTENTS.items():
         table = state.find(name)
         if name == own or table is None or not table.size():
@@ -84,13 +84,15 @@ def released(state: KeyedState, own: str) -> Iterator[tuple[Any, Any, Any]]:
             raise StateError(
                 f"The checkpoint of operator {state.owner} holds {contents}; the program now needs {_CONTENTS[own]}."
                 " Windows that are open cannot be changed from one to the other: keep the way they are evaluated"
-                " (reduce or aggregate; apply or process; an evictor), or give the operator another uid to begin anew."
+                " (reduce or aggregate; apply or process; an evictor), or give the operator another uid to begin"
+                " without state."
             )
         for key, window, held in list(_release(state, name, table)):
             if own in _OF_TIME and not isinstance(window, TimeWindow):
                 raise StateError(
                     f"The checkpoint of operator {state.owner} holds the window {window!r}, but the program now has"
-                    " windows of time. Keep the kind of windows, or give the operator another uid to begin anew."
+                    " windows of time. Keep the kind of windows, or give the operator another uid to begin without"
+                    " state."
                 )
             yield key, window, held
 

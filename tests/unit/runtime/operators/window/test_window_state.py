@@ -376,7 +376,7 @@ EVALUATIONS: list[tuple[str, Settings]] = [
 def test_a_program_that_cannot_read_its_windows_is_refused(before: Settings, after: Settings, lateness: int) -> None:
     one = OperatorHarness(lambda stream: before(by_first(stream).window(TUMBLING)).uid("w"))
     one.process_elements([("a", 1)], [5])
-    with pytest.raises(StateError, match="or give the operator another uid to begin anew"):
+    with pytest.raises(StateError, match="or give the operator another uid to begin without state"):
         OperatorHarness(
             lambda stream: after(by_first(stream).window(TUMBLING).allowed_lateness(lateness)).uid("w"),
             snapshot=one.snapshot(),

@@ -147,7 +147,7 @@ class RocksKeyedState(KeyedState):
         return self._drain_aside()
 
     def _drain_aside(self) -> Iterator[tuple[int, dict[str, Delta]]]:
-        """What changed, key group by key group: what is still in memory is put aside first, to be in order."""
+        """Return what changed, key group by key group: what is still in memory is put aside first, to be in order."""
         kept = {
             name: table.drain(self.grouping(table))
             for name, table in self._tables.items()

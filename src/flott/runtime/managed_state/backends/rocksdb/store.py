@@ -47,7 +47,7 @@ class Budget:
 
     @property
     def batch(self) -> int:
-        """What is written at once."""
+        """Return what is written at once."""
         return min(max(self.total // 32, _MEGABYTE // 4), 8 * _MEGABYTE)
 
 
@@ -69,7 +69,7 @@ class RocksStore:
         return self._db is not None
 
     def open(self) -> None:
-        """Open the database, made if it is not there; one that cannot be read is made anew."""
+        """Open the database, made if it is not there; one that cannot be read is replaced by an empty one."""
         rocksdict = _binding()
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         deadline = monotonic() + _PATIENCE_S
@@ -109,23 +109,25 @@ class RocksStore:
 
     @property
     def version(self) -> str | None:
-        """The last state file it contains."""
+        """Return the last state file it contains."""
         found = self._db.get(_VERSION)
         return None if found is None else found.decode()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def get(self, row: bytes) -> bytes | None:
-        """One committed row, or one put aside, by its whole name."""
+        """Return one committed row, or one put aside, by its whole name."""
         return self._db.get(row)  # type: ignore[no-any-return]
 
     def get_many(self, rows: list[bytes]) -> list[bytes | None]:
-        """Several rows at once."""
+        """Return several rows at once."""
         return self._db.get(rows)  # type: ignore[no-any-return]
 
     def scan(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """All rows that begin so, in the order of their bytes, from ``start`` on; what is written meanwhile is not
-        seen."""
+        """Return all rows that begin so, in the order of their bytes, from ``start`` on.
+
+        Rows that are written while the scan runs are not seen.
+        """
         # Not by ReadOptions.set_iterate_upper_bound: rocksdict 0.3.29 lets go of the bound's bytes too early.
         for row, found in self._db.items(from_key=start or prefix):
             if not row.startswith(prefix):
@@ -133,7 +135,7 @@ class RocksStore:
             yield row, found
 
     def count(self) -> int:
-        """About how many rows there are."""
+        """Return about how many rows there are."""
         return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -234,7 +236,7 @@ class RocksStore:
 
 
 def _after(prefix: bytes) -> bytes:
-    """The first bytes after all those that begin so."""
+    """Return the first bytes after all those that begin so."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1])
 
