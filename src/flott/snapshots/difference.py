@@ -13,6 +13,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from flott.common._ids import KeyGroup
 from flott.errors import StateError
 from flott.runtime.managed_state.kinds.table_kind import Entry
 from flott.snapshots.listing import text_table
@@ -109,7 +110,7 @@ class StateDifference:
                 f"Operator {self.operator!r} has {before.max_parallelism} key groups in one snapshot and"
                 f" {after.max_parallelism} in the other, so they cannot be compared key group by key group."
             )
-        for group in range(before.max_parallelism):
+        for group in map(KeyGroup, range(before.max_parallelism)):
             if before.files_of(group) != after.files_of(group):
                 yield from self._changes(before.entries_of(group), after.entries_of(group), before, after)
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from tempfile import TemporaryFile
 from typing import Any
 
+from flott.common._ids import KeyGroup
+
 #: So many rows are collected before they are written.
 COLLECTED_ROWS = 100_000
 
@@ -20,12 +22,12 @@ class GroupedRows:
 
     def __init__(self, collected_rows: int = COLLECTED_ROWS):
         self._limit = collected_rows
-        self._collected: dict[int, list[Any]] = {}
+        self._collected: dict[KeyGroup, list[Any]] = {}
         self._count = 0
         self._file = TemporaryFile(prefix="flott-rows-")  # noqa: SIM115  # closed by close()
-        self._chunks: dict[int, list[tuple[int, int]]] = {}  #: group -> where its rows stand: offset, length
+        self._chunks: dict[KeyGroup, list[tuple[int, int]]] = {}  #: group -> where its rows stand: offset, length
 
-    def add(self, group: int, row: Any) -> None:
+    def add(self, group: KeyGroup, row: Any) -> None:
         """Take in a row."""
         self._collected.setdefault(group, []).append(row)
         self._count += 1
@@ -33,11 +35,11 @@ class GroupedRows:
             self._write()
 
     @property
-    def groups(self) -> set[int]:
+    def groups(self) -> set[KeyGroup]:
         """Return the groups that have rows."""
         return {*self._chunks, *self._collected}
 
-    def rows(self, group: int) -> Iterator[Any]:
+    def rows(self, group: KeyGroup) -> Iterator[Any]:
         """Return the rows of a group."""
         for offset, length in self._chunks.get(group, ()):
             self._file.seek(offset)

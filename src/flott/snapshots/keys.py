@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flott.common._ids import KeyGroup
 from flott.common.types import Row, restore_row
 from flott.errors import StateError
 from flott.runtime.managed_state.files.column_codec import field_names
@@ -41,7 +42,7 @@ def plain_form(schema: Json | None, value: Any) -> Any:
     return value
 
 
-def groups_of_key(schema: Json | None, key: Any, max_parallelism: int) -> Sequence[int]:
+def groups_of_key(schema: Json | None, key: Any, max_parallelism: int) -> Sequence[KeyGroup]:
     """Return the key groups in which a key may be: one, if the key says what it is.
 
     The group of a dataclass depends on the class; given its fields alone, it is not known.
@@ -49,7 +50,7 @@ def groups_of_key(schema: Json | None, key: Any, max_parallelism: int) -> Sequen
     try:
         return [key_group_of(_identity(schema, key), max_parallelism)]
     except _UnknownClass:
-        return range(max_parallelism)
+        return [KeyGroup(group) for group in range(max_parallelism)]
 
 
 class _UnknownClass(Exception):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from flott.common._ids import KeyGroup
 from flott.errors import StateError, StorageError
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.files.sequence_reader import SequenceReader, applied, open_sequence
@@ -23,7 +24,7 @@ from flott.snapshots.layouts import OPEN_WINDOWS, TableLayout, places_of
 #: Held by place, where windows merge.
 _BY_PLACE = {FOLDED, ELEMENTS, TIMESTAMPED_ELEMENTS}
 #: Operator state has no key groups and stands in the first.
-OPERATOR_STATE_GROUP = 0
+OPERATOR_STATE_GROUP = KeyGroup(0)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class ScanPart:
     sequence: FileSequence
     groups: tuple[int, int]  #: from and up to
 
-    def holds(self, group: int) -> bool:
+    def holds(self, group: KeyGroup) -> bool:
         """Return whether a key group is among them."""
         return group in range(*self.groups)
 
@@ -55,7 +56,7 @@ class StateScan:
     merging: bool  #: the operator's windows merge
     origin: str  #: what is read, for errors
 
-    def groups(self, part: ScanPart) -> Iterator[tuple[int, list[Entry]]]:
+    def groups(self, part: ScanPart) -> Iterator[tuple[KeyGroup, list[Entry]]]:
         """Return the entries of each key group that has any, ascending. One key group is in memory at a time."""
         with self._open(part) as sequence:
             for group in sequence.held_groups():
@@ -67,12 +68,12 @@ class StateScan:
         for _, entries in self.groups(part):
             yield list(self.layout.rows(entries))
 
-    def group(self, part: ScanPart, group: int) -> list[Entry]:
+    def group(self, part: ScanPart, group: KeyGroup) -> list[Entry]:
         """Return the entries of one key group."""
         with self._open(part) as sequence:
             return self._entries(sequence, group)
 
-    def find(self, part: ScanPart, group: int, key: Any, namespace: Any, *, any_namespace: bool) -> list[Entry]:
+    def find(self, part: ScanPart, group: KeyGroup, key: Any, namespace: Any, *, any_namespace: bool) -> list[Entry]:
         """Return the entries of one key, in one window or in any.
 
         Reads the key group's blocks, newest first, until the rest cannot matter.
@@ -96,7 +97,7 @@ class StateScan:
         return [entry for entry in entries if entry[0] == key and (any_namespace or entry[1] == namespace)]
 
     def _search(
-        self, sequence: SequenceReader, group: int, wanted: Callable[[Any], bool], *, single: bool
+        self, sequence: SequenceReader, group: KeyGroup, wanted: Callable[[Any], bool], *, single: bool
     ) -> list[Entry]:
         kind, parts = kind_of(self.header.kind), []
         for delta, is_last in sequence.newest_deltas(group, self.header.name):
@@ -120,7 +121,7 @@ class StateScan:
     def _held_by_place(self) -> bool:
         return self.merging and self.header.name in _BY_PLACE
 
-    def _entries(self, sequence: SequenceReader, group: int) -> list[Entry]:
+    def _entries(self, sequence: SequenceReader, group: KeyGroup) -> list[Entry]:
         table = sequence.table(group, self.header.name)
         if table is None:
             return []

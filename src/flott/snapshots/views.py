@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from flott.common._ids import KeyGroup
 from flott.common.typeinfo._infer import TypeHint, type_of
 from flott.errors import StateError
 from flott.runtime.managed_state.files.table_header import TableHeader
@@ -264,7 +265,7 @@ class KeyedStateView(StateView):
             yield from dict.fromkeys(entry[0] for entry in entries)
 
     @cached_property
-    def keys_by_group(self) -> dict[int, int]:
+    def keys_by_group(self) -> dict[KeyGroup, int]:
         """Return how many keys each key group holds; those without any are left out. Reads all of the state."""
         return {group: len({entry[0] for entry in entries}) for group, entries in self.groups()}
 
@@ -277,16 +278,16 @@ class KeyedStateView(StateView):
         """Return whether it holds nothing at all."""
         return next(self.groups(), None) is None
 
-    def groups(self) -> Iterator[tuple[int, list[Entry]]]:
+    def groups(self) -> Iterator[tuple[KeyGroup, list[Entry]]]:
         """Return the entries (key, namespace, what is held) of each key group that has any, ascending."""
         for part in self._parts:
             yield from self._scan.groups(part)
 
-    def entries_of(self, group: int) -> list[Entry]:
+    def entries_of(self, group: KeyGroup) -> list[Entry]:
         """Return the entries of one key group."""
         return [entry for part in self._parts if part.holds(group) for entry in self._scan.group(part, group)]
 
-    def files_of(self, group: int) -> tuple[tuple[str, int], ...]:
+    def files_of(self, group: KeyGroup) -> tuple[tuple[str, int], ...]:
         """Return which files a key group is read from: their absolute names and sizes. Equal files hold equal state."""
         return tuple(
             (self._scan.storage.location(file.name), file.size)

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 from zlib import crc32
 
-from flott.common._ids import EpochId, JobId
+from flott.common._ids import EpochId, JobId, KeyGroup
 from flott.common._savepoint_format import SavepointFormatType
 from flott.errors import KeyTypeError, StateError, TypeMismatchError
 from flott.runtime.checkpoint import paths
@@ -170,7 +170,7 @@ class _Writer:
         return (StateFile(name, writer.size, is_base=True),)
 
     def _changed(
-        self, draft: OperatorDraft, sequence: SequenceReader, group: int, kept: Mapping[str, TableHeader]
+        self, draft: OperatorDraft, sequence: SequenceReader, group: KeyGroup, kept: Mapping[str, TableHeader]
     ) -> dict[str, Delta]:
         """Return what a key group holds of the states that stay, after the user's functions."""
         tables = sequence.tables(group)
@@ -263,7 +263,7 @@ class _NewTable:
     rows: GroupedRows
 
 
-def _made(new: Sequence[_NewTable], group: int) -> dict[str, Delta]:
+def _made(new: Sequence[_NewTable], group: KeyGroup) -> dict[str, Delta]:
     """Return what the new states hold in a key group."""
     found: dict[str, Delta] = {}
     for made in new:
@@ -271,13 +271,13 @@ def _made(new: Sequence[_NewTable], group: int) -> dict[str, Delta]:
     return found
 
 
-def _dumped(name: str, table: Table, group: int) -> Iterator[tuple[str, Delta]]:
+def _dumped(name: str, table: Table, group: KeyGroup) -> Iterator[tuple[str, Delta]]:
     """Return what a table of one key group holds; nothing if it is empty."""
     for delta in table.dump(lambda entry: group).values():
         yield name, delta
 
 
-def _filled(made: _NewTable, group: int) -> Table:
+def _filled(made: _NewTable, group: KeyGroup) -> Table:
     kind = kind_of(made.header.kind)
     table: Table = kind.make(False)
     for key, map_key, value in made.rows.rows(group):

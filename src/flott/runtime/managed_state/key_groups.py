@@ -7,17 +7,16 @@ It is the same on every machine, and in every version: state on disk is divided 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NewType, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
+from flott.common._ids import KeyGroup, SubtaskIndex
 from flott.runtime.managed_state.encoding import encode_key
 
 if TYPE_CHECKING:
     from flott.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
-
-KeyGroup = NewType("KeyGroup", int)
 
 #: Keys remembered per operator and task; beyond that all of them are forgotten.
 REMEMBERED_KEYS = 200_000
@@ -40,9 +39,9 @@ def _mixed(checksum: int) -> int:
     return checksum ^ (checksum >> 15)
 
 
-def subtask_of(group: int, max_parallelism: int, parallelism: int) -> int:
+def subtask_of(group: KeyGroup, max_parallelism: int, parallelism: int) -> SubtaskIndex:
     """Return the subtask that owns a key group."""
-    return group * parallelism // max_parallelism
+    return SubtaskIndex(group * parallelism // max_parallelism)
 
 
 def groups_of(subtask: int, max_parallelism: int, parallelism: int) -> range:

@@ -7,9 +7,10 @@ checkpoint it either is up to date, catches up by the files it missed, or starts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from flott.common._ids import KeyGroup
 from flott.errors import ProgramError, StateError, TypeMismatchError
 from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile, missing_files, version_of
@@ -27,7 +28,7 @@ from flott.runtime.managed_state.kinds.lists import LISTS, ListTable
 from flott.runtime.managed_state.kinds.maps import MAPS, MapTable
 from flott.runtime.managed_state.kinds.panes import LIST_PANES, PANES, ListPaneTable, PaneTable
 from flott.runtime.managed_state.kinds.registry import kind_of
-from flott.runtime.managed_state.kinds.table_kind import DeclaredTypes, Delta, T, Table, TableKind
+from flott.runtime.managed_state.kinds.table_kind import DeclaredTypes, Delta, GroupOf, T, Table, TableKind
 from flott.runtime.managed_state.kinds.timelines import TIMELINES, TimelineTable
 from flott.runtime.managed_state.kinds.timers import TIMERS, TimerTable
 from flott.runtime.managed_state.kinds.values import VALUES, ValueTable
@@ -243,11 +244,11 @@ class KeyedState:
     def _has_changes(self, table: Table) -> bool:
         return table.has_changes()
 
-    def _drain(self) -> Iterable[tuple[int, dict[str, Delta]]]:
+    def _drain(self) -> Iterable[tuple[KeyGroup, dict[str, Delta]]]:
         """Return what changed, by key group, ascending; forgets it."""
         return by_group({name: table.drain(self.grouping(table)) for name, table in self._tables.items()})
 
-    def _add(self, writer: StateFileWriter, group: int, deltas: dict[str, Delta]) -> None:
+    def _add(self, writer: StateFileWriter, group: KeyGroup, deltas: dict[str, Delta]) -> None:
         try:
             writer.add(group, deltas)
         except OSError:
@@ -265,12 +266,12 @@ class KeyedState:
             TableHeader(name, table.kind, table.namespaced, ttl=self.lifetimes.header(name))
         )
 
-    def grouping(self, table: Table) -> Callable[[Any], int]:
+    def grouping(self, table: Table) -> GroupOf:
         """Return what gives the key group of an entry of a table."""
         index = self._group_index
         return (lambda entry: index[entry[0]]) if table.namespaced else index.__getitem__
 
-    def _checked(self, group: int, deltas: dict[str, Delta]) -> dict[str, Delta]:
+    def _checked(self, group: KeyGroup, deltas: dict[str, Delta]) -> dict[str, Delta]:
         """Return changes as the declared types have them; refuse keys of other subtasks and values of other types."""
         if group not in self.groups:
             raise StateError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flott.common._ids import KeyGroup
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile, remembered
 from flott.runtime.managed_state.files.sequence_reader import applied, open_sequence
 from flott.runtime.managed_state.files.state_file import create_state_file
@@ -41,7 +42,7 @@ def compact(order: CompactionOrder, storage: Storage) -> StateFile:
 
 
 def _compact_group(
-    headers: dict[str, TableHeader], found: dict[str, list[Delta]], group: int, order: CompactionOrder
+    headers: dict[str, TableHeader], found: dict[str, list[Delta]], group: KeyGroup, order: CompactionOrder
 ) -> dict[str, Delta]:
     compacted: dict[str, Delta] = {}
     for name, deltas in found.items():

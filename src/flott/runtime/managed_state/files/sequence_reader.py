@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+from flott.common._ids import KeyGroup
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.files.header_spans import HeaderSpans
 from flott.runtime.managed_state.files.state_file import StateFileReader, open_state_file
@@ -50,18 +51,18 @@ class SequenceReader:
             replace(merged, ttl=header.ttl) for name, header in self.headers.items() for merged in spans.merged(name)
         ]
 
-    def held_groups(self) -> list[int]:
+    def held_groups(self) -> list[KeyGroup]:
         """Return those of the wanted key groups that any file has a block of, ascending."""
         found = {group for file, reader in self.files for group in reader.groups if group in file.within(self.groups)}
         return sorted(found)
 
-    def readers(self, group: int) -> Iterator[tuple[StateFile, StateFileReader]]:
+    def readers(self, group: KeyGroup) -> Iterator[tuple[StateFile, StateFileReader]]:
         """Return the files that count for a key group and have a block of it."""
         for file, reader in self.files:
             if group in file.within(self.groups) and reader.block_bytes(group):
                 yield file, reader
 
-    def deltas(self, group: int) -> dict[str, list[Delta]]:
+    def deltas(self, group: KeyGroup) -> dict[str, list[Delta]]:
         """Return the changes of each table in a key group, oldest first."""
         found: dict[str, list[Delta]] = {}
         for _, reader in self.readers(group):
@@ -69,7 +70,7 @@ class SequenceReader:
                 found.setdefault(name, []).append(delta)
         return found
 
-    def newest_deltas(self, group: int, table: str) -> Iterator[tuple[Delta, bool]]:
+    def newest_deltas(self, group: KeyGroup, table: str) -> Iterator[tuple[Delta, bool]]:
         """Return the changes of one table in a key group, newest first, each with whether older ones cannot matter."""
         for file, reader in reversed(list(self.readers(group))):
             delta = reader.table_delta(group, table, plain=self.plain)
@@ -78,12 +79,12 @@ class SequenceReader:
             if file.is_base:
                 return
 
-    def tables(self, group: int) -> dict[str, Table]:
+    def tables(self, group: KeyGroup) -> dict[str, Table]:
         """Return each table of a key group as it stands at the end of the sequence."""
         headers = self.headers
         return {name: applied(headers[name], deltas) for name, deltas in self.deltas(group).items()}
 
-    def table(self, group: int, name: str) -> Table | None:
+    def table(self, group: KeyGroup, name: str) -> Table | None:
         """Return one table of a key group as of the end of the sequence; None if the key group has nothing of it."""
         deltas = [delta for delta, _ in self.newest_deltas(group, name)]
         return applied(self.headers[name], reversed(deltas)) if deltas else None

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 from zlib import crc32
 
+from flott.common._ids import KeyGroup
 from flott.errors import CorruptStateError, StateError
 from flott.runtime.managed_state.files.sections import decode_delta, encode_delta
 from flott.runtime.managed_state.files.table_header import TableHeader
@@ -42,7 +43,7 @@ _SECTION = struct.Struct("<HQ")
 class BlockIndex:
     """Where a key group's block stands, from the beginning of the file."""
 
-    group: int
+    group: KeyGroup
     offset: int
     length: int
     checksum: int
@@ -64,7 +65,7 @@ class StateFileWriter:
         self._index: list[BlockIndex] = []
         self.size = file.write(MAGIC + VERSION)
 
-    def add(self, group: int, deltas: Mapping[str, Delta]) -> None:
+    def add(self, group: KeyGroup, deltas: Mapping[str, Delta]) -> None:
         """Write the block of a key group, which must be higher than those before it."""
         parts: list[bytes] = []
         for name, delta in deltas.items():
@@ -75,7 +76,7 @@ class StateFileWriter:
         self._index.append(BlockIndex(group, self.size, len(block), crc32(block)))
         self.size += self._file.write(block)
 
-    def _number(self, name: str, group: int) -> int:
+    def _number(self, name: str, group: KeyGroup) -> int:
         """Return the number of the header that says what a table is in a key group."""
         numbers = self._numbers[name]
         return numbers[0] if len(numbers) == 1 else next(n for n in numbers if self._tables[n].is_about(group))
@@ -102,16 +103,16 @@ class StateFileReader:
         self.tables, self._index = self._read_footer(size)
 
     @property
-    def groups(self) -> Sequence[int]:
+    def groups(self) -> Sequence[KeyGroup]:
         """Return the key groups it has blocks of, ascending."""
         return list(self._index)
 
-    def block_bytes(self, group: int) -> int:
+    def block_bytes(self, group: KeyGroup) -> int:
         """Return the size of a key group's block; 0 if there is none."""
         block = self._index.get(group)
         return 0 if block is None else block.length
 
-    def section_bytes(self, group: int) -> dict[str, int]:
+    def section_bytes(self, group: KeyGroup) -> dict[str, int]:
         """Return the size of each table's section in a key group's block. The sections themselves are not read."""
         block = self._index.get(group)
         sizes: dict[str, int] = {}
@@ -127,7 +128,7 @@ class StateFileReader:
         return sizes
 
     def block(
-        self, group: int, *, plain: bool = False, kinds: Container[str] | None = None
+        self, group: KeyGroup, *, plain: bool = False, kinds: Container[str] | None = None
     ) -> dict[str, Delta]:
         """Return the changes of one key group, by table. ``plain``: without the classes of the program that wrote them;
         ``kinds``: only tables of these kinds, the others are not decoded."""
@@ -137,7 +138,7 @@ class StateFileReader:
             if kinds is None or table.kind in kinds
         }
 
-    def table_delta(self, group: int, table: str, *, plain: bool = False) -> Delta | None:
+    def table_delta(self, group: KeyGroup, table: str, *, plain: bool = False) -> Delta | None:
         """Return the changes of one table in one key group; the others are not decoded."""
         for name, header, raw in self._sections(group):
             if name == table:
@@ -146,7 +147,7 @@ class StateFileReader:
 
     def blocks(
         self, groups: range, *, kinds: Container[str] | None = None
-    ) -> Iterator[tuple[int, dict[str, Delta]]]:
+    ) -> Iterator[tuple[KeyGroup, dict[str, Delta]]]:
         """Return the changes of the key groups in a range, ascending, each read and checked when its turn comes."""
         for group in self._index:
             if group in groups:
@@ -157,7 +158,7 @@ class StateFileReader:
         for group in self._index:
             self._raw(group)
 
-    def _sections(self, group: int) -> Iterator[tuple[str, TableHeader, bytes]]:
+    def _sections(self, group: KeyGroup) -> Iterator[tuple[str, TableHeader, bytes]]:
         raw = self._raw(group)
         position = 0
         while position < len(raw):
@@ -172,12 +173,12 @@ class StateFileReader:
             yield table.name, table, raw[position : position + length]
             position += length
 
-    def _without_sections(self, group: int) -> CorruptStateError:
+    def _without_sections(self, group: KeyGroup) -> CorruptStateError:
         return CorruptStateError(
             f"The state file {self._name} is damaged: the block of key group {group} is not made of sections."
         )
 
-    def _raw(self, group: int) -> bytes:
+    def _raw(self, group: KeyGroup) -> bytes:
         block = self._index.get(group)
         if block is None:
             return b""
@@ -201,7 +202,7 @@ class StateFileReader:
                 " former name, too."
             ) from error
 
-    def _read_footer(self, size: int) -> tuple[tuple[TableHeader, ...], dict[int, BlockIndex]]:
+    def _read_footer(self, size: int) -> tuple[tuple[TableHeader, ...], dict[KeyGroup, BlockIndex]]:
         name, file = self._name, self._file
         file.seek(0)
         magic = file.read(len(MAGIC) + 1)
@@ -224,7 +225,7 @@ class StateFileReader:
             raise CorruptStateError(f"The state file {name} is damaged: its footer does not match its checksum.")
         return self._parse(raw, start)
 
-    def _parse(self, raw: bytes, blocks_end: int) -> tuple[tuple[TableHeader, ...], dict[int, BlockIndex]]:
+    def _parse(self, raw: bytes, blocks_end: int) -> tuple[tuple[TableHeader, ...], dict[KeyGroup, BlockIndex]]:
         try:
             content = json.loads(raw)
             tables = tuple(TableHeader.from_json(table) for table in content["tables"])
@@ -253,7 +254,7 @@ def create_state_file(storage: Storage, name: str, tables: Iterable[TableHeader]
         writer.finish()
 
 
-def encode_file(tables: Iterable[TableHeader], deltas: Mapping[str, Mapping[int, Delta]]) -> bytes:
+def encode_file(tables: Iterable[TableHeader], deltas: Mapping[str, Mapping[KeyGroup, Delta]]) -> bytes:
     """Return the bytes of a small file of these changes: table name -> key group -> delta."""
     file = io.BytesIO()
     writer = StateFileWriter(file, tables)
@@ -263,9 +264,9 @@ def encode_file(tables: Iterable[TableHeader], deltas: Mapping[str, Mapping[int,
     return file.getvalue()
 
 
-def by_group(deltas: Mapping[str, Mapping[int, Delta]]) -> list[tuple[int, dict[str, Delta]]]:
+def by_group(deltas: Mapping[str, Mapping[KeyGroup, Delta]]) -> list[tuple[KeyGroup, dict[str, Delta]]]:
     """Changes by table and key group as changes by key group, ascending, and table."""
-    found: dict[int, dict[str, Delta]] = {}
+    found: dict[KeyGroup, dict[str, Delta]] = {}
     for name, groups in deltas.items():
         for group, delta in groups.items():
             found.setdefault(group, {})[name] = delta

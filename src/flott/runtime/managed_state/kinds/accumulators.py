@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
+from flott.common._ids import KeyGroup
 from flott.errors import ConfigurationError, StateError, StateMigrationError
 from flott.runtime.managed_state.files.column_bodies import Cursor, Parts, spell_number
 from flott.runtime.managed_state.files.section_columns import SectionTypes, read_entries, write_entries
@@ -186,8 +187,8 @@ class AccumulatorTable:
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
-    def drain(self, group_of: GroupOf) -> dict[int, AccumulatorDelta]:
-        deltas: dict[int, AccumulatorDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, AccumulatorDelta]:
+        deltas: dict[KeyGroup, AccumulatorDelta] = {}
         if self.rows is not None:
             assert self.fields is not None
             deltas = self._collect(_numpy().flatnonzero(self._changed).tolist(), group_of)
@@ -198,20 +199,20 @@ class AccumulatorTable:
         self._deleted.clear()
         return deltas
 
-    def dump(self, group_of: GroupOf) -> dict[int, AccumulatorDelta]:
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, AccumulatorDelta]:
         if self.rows is not None:
             return self._collect(self._slots.values(), group_of)
         fields = self.fields or []
-        groups: dict[int, tuple[list[Any], list[bytes]]] = {}
+        groups: dict[KeyGroup, tuple[list[Any], list[bytes]]] = {}
         for entry, (former, row) in self._read.items():
             entries, rows = groups.setdefault(group_of(entry), ([], []))
             entries.append(entry)
             rows.append(_row_as(former, row, fields))
         return {group: AccumulatorDelta(fields, found[0], b"".join(found[1]), []) for group, found in groups.items()}
 
-    def _collect(self, slots: Iterable[int], group_of: GroupOf) -> dict[int, AccumulatorDelta]:
+    def _collect(self, slots: Iterable[int], group_of: GroupOf) -> dict[KeyGroup, AccumulatorDelta]:
         assert self.fields is not None or not self._slots
-        groups: dict[int, list[int]] = {}
+        groups: dict[KeyGroup, list[int]] = {}
         for slot in slots:
             groups.setdefault(group_of(self._keys[slot]), []).append(slot)
         return {
@@ -381,7 +382,7 @@ class PagedAccumulatorTable(Paged, AccumulatorTable):
                     self._store.put(PENDING + self._row(entry), pickle.dumps((entry,), 5))
         self.empty()
 
-    def drain_group(self, group: int) -> AccumulatorDelta | None:
+    def drain_group(self, group: KeyGroup) -> AccumulatorDelta | None:
         fields = self.fields or []
         entries, rows, deleted = [], [], []
         for _, stored in self._store.scan(PENDING + self._prefix + b"i" + group.to_bytes(2, "big")):

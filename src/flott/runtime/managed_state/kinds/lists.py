@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
+from flott.common._ids import KeyGroup
 from flott.errors import CorruptStateError
 from flott.runtime.managed_state.files.column_bodies import INTS, Cursor, Parts
 from flott.runtime.managed_state.files.column_records import read_lists, write_lists
@@ -82,8 +83,8 @@ class ListTable:
                 self.replace(other, None)
                 self.append(into, moved)
 
-    def drain(self, group_of: GroupOf) -> dict[int, ListDelta]:
-        deltas: dict[int, ListDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, ListDelta]:
+        deltas: dict[KeyGroup, ListDelta] = {}
         for entry in self.rewritten:
             delta = deltas.setdefault(group_of(entry), ListDelta([], [], []))
             if entry in self.entries:
@@ -97,8 +98,8 @@ class ListTable:
         self.saved_lengths.clear()
         return deltas
 
-    def dump(self, group_of: GroupOf) -> dict[int, ListDelta]:
-        deltas: dict[int, ListDelta] = {}
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, ListDelta]:
+        deltas: dict[KeyGroup, ListDelta] = {}
         for entry, items in self.entries.items():
             deltas.setdefault(group_of(entry), ListDelta([], [], [])).whole.append((entry, list(items)))
         return deltas
@@ -238,8 +239,8 @@ class PagedListTable(Paged, ListTable):
             self._places.clear(PENDING, entry)
             self._store.flush()
 
-    def drain(self, group_of: GroupOf) -> dict[int, ListDelta]:
-        deltas: dict[int, ListDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, ListDelta]:
+        deltas: dict[KeyGroup, ListDelta] = {}
         for entry, held in self.entries.in_use():
             if held.changed:
                 delta = deltas.setdefault(group_of(entry), ListDelta([], [], []))
@@ -247,7 +248,7 @@ class PagedListTable(Paged, ListTable):
         self.empty()
         return deltas
 
-    def drain_group(self, group: int) -> ListDelta | None:
+    def drain_group(self, group: KeyGroup) -> ListDelta | None:
         delta = ListDelta([], [], [])
         for is_own, stored in self._places.pending(group):
             if is_own:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, ClassVar
 
+from flott.common._ids import KeyGroup
 from flott.errors import StateError
 from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.files.column_bodies import BOOLEANS, Cursor, Parts
@@ -88,8 +89,8 @@ class MapTable:
             self.removed.pop(entry, None)
             self.cleared[entry] = None
 
-    def drain(self, group_of: GroupOf) -> dict[int, MapDelta]:
-        deltas: dict[int, MapDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, MapDelta]:
+        deltas: dict[KeyGroup, MapDelta] = {}
         for entry in {**self.cleared, **self.removed, **self.put}:
             held = self.entries.get(entry)
             if held is None:  # also if its items were removed one by one
@@ -110,8 +111,8 @@ class MapTable:
         self.put.clear()
         return deltas
 
-    def dump(self, group_of: GroupOf) -> dict[int, MapDelta]:
-        deltas: dict[int, MapDelta] = {}
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, MapDelta]:
+        deltas: dict[KeyGroup, MapDelta] = {}
         for entry, held in self.entries.items():
             deltas.setdefault(group_of(entry), []).append((entry, True, [], [], list(held.items())))
         return deltas
@@ -243,8 +244,8 @@ class PagedMapTable(Paged, MapTable):
                 self._places.clear(PENDING, entry)
                 self._store.flush()
 
-    def drain(self, group_of: GroupOf) -> dict[int, MapDelta]:
-        deltas: dict[int, MapDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, MapDelta]:
+        deltas: dict[KeyGroup, MapDelta] = {}
         for entry, held in self.entries.in_use():
             if held.changed or held.hidden:
                 here = dict.__contains__
@@ -255,7 +256,7 @@ class PagedMapTable(Paged, MapTable):
         self.empty()
         return deltas
 
-    def drain_group(self, group: int) -> MapDelta | None:
+    def drain_group(self, group: KeyGroup) -> MapDelta | None:
         delta: MapDelta = []
         for is_own, stored in self._places.pending(group):
             match stored:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, ClassVar, NamedTuple
 
+from flott.common._ids import KeyGroup
 from flott.errors import CorruptStateError
 from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.files.column_bodies import INTS, Cursor, Parts, spell_number
@@ -113,8 +114,8 @@ class PaneTable:
             for key, value in held.items():
                 yield (pane, key), value
 
-    def drain(self, group_of: GroupOf) -> dict[int, PaneDelta]:
-        deltas: dict[int, PaneDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, PaneDelta]:
+        deltas: dict[KeyGroup, PaneDelta] = {}
         for pane, keys in self._gone.items():
             for group, chosen in keys_by_group(keys, group_of).items():
                 deltas.setdefault(group, PaneDelta([], [])).gone.append((pane, chosen))
@@ -125,13 +126,13 @@ class PaneTable:
         self._gone.clear()
         return deltas
 
-    def dump(self, group_of: GroupOf) -> dict[int, PaneDelta]:
-        deltas: dict[int, PaneDelta] = {}
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, PaneDelta]:
+        deltas: dict[KeyGroup, PaneDelta] = {}
         for pane, held in self.panes.items():
             self._put(pane, dict.fromkeys(held, 0), group_of, deltas)
         return deltas
 
-    def _put(self, pane: Pane, marks: Marks, group_of: GroupOf, deltas: dict[int, PaneDelta]) -> None:
+    def _put(self, pane: Pane, marks: Marks, group_of: GroupOf, deltas: dict[KeyGroup, PaneDelta]) -> None:
         """Add the values of marked keys to the deltas."""
         held = self.panes[pane]
         for group, chosen in keys_by_group(marks, group_of).items():
@@ -197,7 +198,7 @@ class ListPaneTable(PaneTable):
     kind: ClassVar[str] = "list-panes"
     __slots__ = ()
 
-    def _put(self, pane: Pane, marks: Marks, group_of: GroupOf, deltas: dict[int, PaneDelta]) -> None:
+    def _put(self, pane: Pane, marks: Marks, group_of: GroupOf, deltas: dict[KeyGroup, PaneDelta]) -> None:
         held = self.panes[pane]
         for group, chosen in keys_by_group(marks, group_of).items():
             tails = [(marks[key], held[key][marks[key] :]) for key in chosen]
@@ -234,9 +235,9 @@ class ListPaneTable(PaneTable):
         )
 
 
-def keys_by_group(keys: Iterable[Any], group_of: GroupOf) -> dict[int, list[Any]]:
+def keys_by_group(keys: Iterable[Any], group_of: GroupOf) -> dict[KeyGroup, list[Any]]:
     """Return keys by their key group, in each as they came."""
-    found: dict[int, list[Any]] = {}
+    found: dict[KeyGroup, list[Any]] = {}
     for key in keys:
         group = group_of(key)
         chosen = found.get(group)
@@ -317,8 +318,8 @@ class PagedPaneTable(Paged, PaneTable):
                 key, value = loads(found)
                 yield (pane, key), value
 
-    def drain(self, group_of: GroupOf) -> dict[int, PaneDelta]:
-        deltas: dict[int, PaneDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, PaneDelta]:
+        deltas: dict[KeyGroup, PaneDelta] = {}
         for pane in self._dropped:
             committed = (loads(found)[0] for _, found in self._store.scan(COMMITTED + self._items(pane)))
             for group, keys in keys_by_group(committed, group_of).items():
@@ -328,7 +329,7 @@ class PagedPaneTable(Paged, PaneTable):
         self.empty()
         return deltas
 
-    def drain_group(self, group: int) -> PaneDelta | None:
+    def drain_group(self, group: KeyGroup) -> PaneDelta | None:
         """Of a key group: the keys of panes that are gone, and what was put aside of those that are open."""
         within = group.to_bytes(2, "big")
         delta = PaneDelta([], [])

@@ -18,6 +18,7 @@ from heapq import merge as merged
 from itertools import chain, groupby
 from typing import Any, ClassVar, NamedTuple
 
+from flott.common._ids import KeyGroup
 from flott.errors import StateError
 from flott.runtime.managed_state.files.column_bodies import INTS, BytesCodec, Cursor, Parts
 from flott.runtime.managed_state.files.column_records import read_lists, write_lists
@@ -205,8 +206,8 @@ class SortedMultimapTable:
         for sort_key, value in kept:
             self.add(entry, sort_key, value)
 
-    def drain(self, group_of: GroupOf) -> dict[int, SortedDelta]:
-        deltas: dict[int, SortedDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, SortedDelta]:
+        deltas: dict[KeyGroup, SortedDelta] = {}
         for entry in {**self.cuts, **self.added}:
             rows, cuts = self.entries.get(entry), self.cuts.get(entry, [])
             added = [(place, *rows.rows[place]) for place in self.added.get(entry, ())] if rows is not None else []
@@ -216,8 +217,8 @@ class SortedMultimapTable:
         self.added.clear()
         return deltas
 
-    def dump(self, group_of: GroupOf) -> dict[int, SortedDelta]:
-        deltas: dict[int, SortedDelta] = {}
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, SortedDelta]:
+        deltas: dict[KeyGroup, SortedDelta] = {}
         for entry, rows in self.entries.items():
             _note(deltas.setdefault(group_of(entry), SortedDelta([], [])), entry, [], list(rows.scan()), True)
         return deltas
@@ -375,8 +376,8 @@ class PagedSortedMultimapTable(Paged, SortedMultimapTable):
     def cut(self, entry: Any, cut: Cut) -> None:
         self.entries[entry].cut(cut)
 
-    def drain(self, group_of: GroupOf) -> dict[int, SortedDelta]:
-        deltas: dict[int, SortedDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, SortedDelta]:
+        deltas: dict[KeyGroup, SortedDelta] = {}
         for entry, rows in self.entries.in_use():
             if rows.changed:
                 delta = deltas.setdefault(group_of(entry), SortedDelta([], []))
@@ -384,7 +385,7 @@ class PagedSortedMultimapTable(Paged, SortedMultimapTable):
         self.empty()
         return deltas
 
-    def drain_group(self, group: int) -> SortedDelta | None:
+    def drain_group(self, group: KeyGroup) -> SortedDelta | None:
         delta = SortedDelta([], [])
         found: list[tuple[Any, list[Cut], list[SortedRow]]] = []
         for is_own, stored in self._places.pending(group):

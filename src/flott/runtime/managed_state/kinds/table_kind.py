@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from flott.common._ids import KeyGroup
 from flott.common.typeinfo import TypeInformation
 from flott.errors import StateError
 from flott.runtime.managed_state.files.column_bodies import Cursor, Parts
@@ -27,7 +28,7 @@ from flott.runtime.managed_state.paging.row_store import TablePlace
 #: The delta of a table of any kind. Each kind's module defines the type of its own deltas.
 Delta = Any
 #: What gives the key group of an entry.
-GroupOf = Callable[[Any], int]
+GroupOf = Callable[[Any], KeyGroup]
 #: Key, namespace (None where there are no windows), what is held.
 Entry = tuple[Any, Any, Any]
 #: Whether an entry of a table (a key, or a key and its namespace) is wanted.
@@ -49,10 +50,10 @@ class Table(Protocol):
     kind: ClassVar[str]
     namespaced: bool
 
-    def drain(self, group_of: GroupOf) -> dict[int, Any]:
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, Any]:
         """Return the changes since the last call, by key group, and forget them."""
 
-    def dump(self, group_of: GroupOf) -> dict[int, Any]:
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, Any]:
         """Return everything, by key group, as the changes that would rebuild it from nothing."""
 
     def apply(self, delta: Any) -> None:
@@ -87,7 +88,7 @@ class PagedTable(Table, Protocol):
     def put_aside(self) -> None:
         """Write the changes of the running epoch to rows of their own and keep nothing in memory."""
 
-    def drain_group(self, group: int) -> Any | None:
+    def drain_group(self, group: KeyGroup) -> Any | None:
         """Return the changes of a key group, all of which were put aside; None if there are none."""
 
     def weight(self) -> int:

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from itertools import chain, islice
 from typing import Any, ClassVar, NamedTuple
 
+from flott.common._ids import KeyGroup
 from flott.runtime.managed_state.files.column_bodies import INTS, Cursor, Parts, spell_number
 from flott.runtime.managed_state.files.column_records import read_lists, write_lists
 from flott.runtime.managed_state.files.section_columns import SectionTypes, column, read_entries, write_entries
@@ -38,7 +39,7 @@ _NEVER = -(1 << 63)
 class TimelineDelta(NamedTuple):
     """Batches of records that were added to a key group, and keys that lost their records before the horizon."""
 
-    group: int
+    group: KeyGroup
     additions: list[Addition]
     horizon: int
     trimmed: list[Any]
@@ -61,7 +62,7 @@ class TimelineTable:
         self._log: list[tuple[Sequence[Any], Sequence[int], Sequence[Any]]] = []  #: what was added since the last drain
         self._trimmed: dict[int, list[Any]] = {}  #: horizon -> keys that lost records which may have been saved
         self._born: set[Any] = set()  #: keys that were new since the last drain: nothing of them is saved
-        self._generations: dict[int, int] = {}  #: key group -> the last generation it contains
+        self._generations: dict[KeyGroup, int] = {}  #: key group -> the last generation it contains
         #: Timestamp -> keys whose first record had it, and a heap of these timestamps. Keys that have found another
         #: first record since then are passed over when their turn comes.
         self._firsts: dict[int, list[Any]] = {}
@@ -143,9 +144,9 @@ class TimelineTable:
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
-    def drain(self, group_of: GroupOf) -> dict[int, TimelineDelta]:
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, TimelineDelta]:
         horizon = max(self._trimmed, default=_NEVER)
-        deltas: dict[int, TimelineDelta] = {}
+        deltas: dict[KeyGroup, TimelineDelta] = {}
         for group, columns in _by_group(self._log, horizon, group_of).items():
             generation = self._generations[group] = self._generations.get(group, 0) + 1
             addition = (-generation if self._renewed else generation, *columns)
@@ -160,7 +161,7 @@ class TimelineTable:
         self._renewed = False
         return deltas
 
-    def dump(self, group_of: GroupOf) -> dict[int, TimelineDelta]:
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, TimelineDelta]:
         timelines = (([key] * len(times), times, values) for key, (times, values) in self.entries.items())
         found = _by_group(timelines, _NEVER, group_of)
         # Generations of groups that hold nothing, too: their next one must count for every copy.
@@ -188,7 +189,7 @@ class TimelineTable:
     def merge(deltas: Iterable[TimelineDelta]) -> TimelineDelta:
         additions: list[Any] = []
         trimmed: dict[Any, None] = {}
-        group, horizon = 0, _NEVER
+        group, horizon = KeyGroup(0), _NEVER
         for group, added, until, keys in deltas:  # noqa: B007 - one group throughout
             for addition in added:
                 if addition[0] < 0:
@@ -215,9 +216,9 @@ class TimelineTable:
 
 def _by_group(
     batches: Iterable[tuple[Sequence[Any], Sequence[int], Sequence[Any]]], horizon: int, group_of: GroupOf
-) -> dict[int, tuple[list[Any], list[int], list[Any]]]:
+) -> dict[KeyGroup, tuple[list[Any], list[int], list[Any]]]:
     """Return the records of batches that are not before the horizon, by key group, as they came."""
-    found: dict[int, tuple[list[Any], list[int], list[Any]]] = {}
+    found: dict[KeyGroup, tuple[list[Any], list[int], list[Any]]] = {}
     for keys, timestamps, values in batches:
         for key, timestamp, value in zip(keys, timestamps, values, strict=True):
             if timestamp < horizon:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar, NamedTuple
 
+from flott.common._ids import KeyGroup
 from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.files.column_bodies import INTS, Cursor, Parts, spell_number
 from flott.runtime.managed_state.files.section_columns import (
@@ -102,8 +103,8 @@ class TimerTable:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def drain(self, group_of: GroupOf) -> dict[int, TimerDelta]:
-        deltas: dict[int, TimerDelta] = {}
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, TimerDelta]:
+        deltas: dict[KeyGroup, TimerDelta] = {}
         for timer in self.changed:
             delta = deltas.setdefault(group_of(timer[1]), TimerDelta([], []))
             (delta.added if timer in self.live else delta.removed).append(timer)
@@ -111,8 +112,8 @@ class TimerTable:
         self._tidy()
         return deltas
 
-    def dump(self, group_of: GroupOf) -> dict[int, TimerDelta]:
-        deltas: dict[int, TimerDelta] = {}
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, TimerDelta]:
+        deltas: dict[KeyGroup, TimerDelta] = {}
         for timer in self.live:
             deltas.setdefault(group_of(timer[1]), TimerDelta([], [])).added.append(timer)
         return deltas
@@ -257,7 +258,7 @@ class PagedTimerTable(Paged, TimerTable):
     def _row(self, timer: Timer) -> bytes:
         return self._prefix + (timer[0] + _LOWEST).to_bytes(8, "big") + order_token(timer)
 
-    def drain(self, group_of: GroupOf) -> dict[int, TimerDelta]:
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, TimerDelta]:
         deltas = super().drain(group_of)
         self.empty()
         return deltas
@@ -275,7 +276,7 @@ class PagedTimerTable(Paged, TimerTable):
     def put_aside(self) -> None:
         """The timers stay in memory."""
 
-    def drain_group(self, group: int) -> TimerDelta | None:
+    def drain_group(self, group: KeyGroup) -> TimerDelta | None:
         return None  # they are drained all at once
 
     def weight(self) -> int:

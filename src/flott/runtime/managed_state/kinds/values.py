@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
+from flott.common._ids import KeyGroup
 from flott.runtime.managed_state.files.column_bodies import Cursor, Parts
 from flott.runtime.managed_state.files.section_columns import SectionTypes, read_entries, write_entries
 from flott.runtime.managed_state.kinds.table_kind import (
@@ -64,16 +65,16 @@ class ValueTable:
                 entries[into] = merge(entries[into], moved) if into in entries else moved
                 self.changed[into] = None
 
-    def drain(self, group_of: GroupOf) -> dict[int, ValueDelta]:
+    def drain(self, group_of: GroupOf) -> dict[KeyGroup, ValueDelta]:
         deltas = self._collect(self.changed, group_of)
         self.changed.clear()
         return deltas
 
-    def dump(self, group_of: GroupOf) -> dict[int, ValueDelta]:
+    def dump(self, group_of: GroupOf) -> dict[KeyGroup, ValueDelta]:
         return self._collect(self.entries, group_of)
 
-    def _collect(self, chosen: Iterable[Any], group_of: GroupOf) -> dict[int, ValueDelta]:
-        deltas: dict[int, ValueDelta] = {}
+    def _collect(self, chosen: Iterable[Any], group_of: GroupOf) -> dict[KeyGroup, ValueDelta]:
+        deltas: dict[KeyGroup, ValueDelta] = {}
         entries = self.entries
         for entry in chosen:
             group = group_of(entry)
@@ -148,7 +149,7 @@ class PagedValueTable(Paged, ValueTable):
         self.entries.put_aside()
         self.empty()
 
-    def drain_group(self, group: int) -> ValueDelta | None:
+    def drain_group(self, group: KeyGroup) -> ValueDelta | None:
         delta = ValueDelta([], [], [])
         for _, found in self._store.scan(PENDING + self._prefix + group.to_bytes(2, "big")):
             match loads(found):

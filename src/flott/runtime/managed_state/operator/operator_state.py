@@ -14,6 +14,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
+from flott.common._ids import KeyGroup
 from flott.errors import CorruptStateError, ProgramError, StateError, StateMigrationError, TypeMismatchError
 from flott.runtime.managed_state.backends.hashmap import UNSAVED
 from flott.runtime.managed_state.files.state_file import StateFileReader, encode_file, is_savable
@@ -31,7 +32,7 @@ from flott.runtime.managed_state.schema.type_schema import schema_of
 from flott.runtime.storage import Storage
 
 #: Files are indexed by key group; operator state has none and stands in this one.
-_GROUP = 0
+_GROUP = KeyGroup(0)
 
 
 class NamedState:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from flott.common._ids import KeyGroup
 from flott.errors import StateMigrationError, TypeMismatchError
 from flott.runtime.managed_state.files.table_header import TableHeader
 from flott.runtime.managed_state.kinds.registry import kind_of
-from flott.runtime.managed_state.kinds.table_kind import Conversion, Table, TableKind
+from flott.runtime.managed_state.kinds.table_kind import Conversion, GroupOf, Table, TableKind
 from flott.runtime.managed_state.schema.evolution import Convert
 from flott.runtime.managed_state.schema.state_types import ConvertValues, StateTypes, conversion, key_conversion
 
@@ -44,7 +45,7 @@ class Rewriting:
         """Convert everything the table holds."""
         kind, grouping = kind_of(table.kind), state.grouping(table)
 
-        def group_of(entry: Any) -> int:
+        def group_of(entry: Any) -> KeyGroup:
             return grouping(kind.key_of(table, entry))
 
         renewed = False
@@ -113,7 +114,7 @@ def _steps(kind: TableKind[Any, Any], table: Table) -> Iterator[list[tuple[Any, 
 
 
 def _by_header(
-    entries: list[tuple[Any, Any]], said: Said, group_of: Callable[[Any], int]
+    entries: list[tuple[Any, Any]], said: Said, group_of: GroupOf
 ) -> Iterable[tuple[TableHeader, list[tuple[Any, Any]]]]:
     """Return the entries by what was said about their key groups."""
     if len(said) == 1:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flott.common._ids import KeyGroup
 from flott.errors import StateError
 from flott.runtime.managed_state.backends.hashmap import UNSAVED, KeyedState
 from flott.runtime.managed_state.backends.rocksdb.store import Budget, RocksStore
@@ -115,7 +116,7 @@ class RocksKeyedState(KeyedState):
             self._store.flush()
         self._store.mark(version_of(sequence))
 
-    def _apply(self, reader: StateFileReader, group: int) -> None:
+    def _apply(self, reader: StateFileReader, group: KeyGroup) -> None:
         for name, delta in reader.block(group, kinds={table.kind for table in self._paged.values()}).items():
             self._paged[name].apply(delta)
 
@@ -131,7 +132,7 @@ class RocksKeyedState(KeyedState):
         self.close()
         return saved
 
-    def _add(self, writer: StateFileWriter, group: int, deltas: dict[str, Delta]) -> None:
+    def _add(self, writer: StateFileWriter, group: KeyGroup, deltas: dict[str, Delta]) -> None:
         super()._add(writer, group, deltas)
         if not self._store.put_aside:
             for name, delta in deltas.items():
@@ -141,12 +142,12 @@ class RocksKeyedState(KeyedState):
     def _has_changes(self, table: Table) -> bool:
         return table.has_changes() or (self._store.put_aside and self.is_paged(table))
 
-    def _drain(self) -> Iterable[tuple[int, dict[str, Delta]]]:
+    def _drain(self) -> Iterable[tuple[KeyGroup, dict[str, Delta]]]:
         if not self._store.put_aside:
             return super()._drain()
         return self._drain_aside()
 
-    def _drain_aside(self) -> Iterator[tuple[int, dict[str, Delta]]]:
+    def _drain_aside(self) -> Iterator[tuple[KeyGroup, dict[str, Delta]]]:
         """Return what changed, key group by key group: what is still in memory is put aside first, to be in order."""
         kept = {
             name: table.drain(self.grouping(table))
@@ -155,7 +156,7 @@ class RocksKeyedState(KeyedState):
         }
         paged = {name: table for name, table in self._paged.items() if name not in kept}
         self._put_aside(paged)
-        for group in self.groups:
+        for group in map(KeyGroup, self.groups):
             deltas = {name: groups[group] for name, groups in kept.items() if group in groups}
             deltas |= {name: delta for name, table in paged.items() if (delta := table.drain_group(group)) is not None}
             if deltas:
