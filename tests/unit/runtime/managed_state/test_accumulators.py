@@ -253,3 +253,34 @@ def test_key_groups_divide_the_rows(tmp_path: Path) -> None:
     assert all(table.size() for table in cluster.tables())
     assert len(seen(cluster)) == len(KEYS)
     cluster.close()
+
+
+operations = st.one_of(
+    st.tuples(st.just("add"), st.lists(st.sampled_from("abcd"), max_size=5), st.integers(-9, 9)),
+    st.tuples(st.just("discard"), st.lists(st.sampled_from("abcd"), max_size=2), st.just(0)),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(operations, max_size=5), min_size=2, max_size=6), st.data())
+def test_merged_changes_may_be_applied_over_a_part_of_themselves(
+    epochs: list[list[tuple[str, list[str], int]]], data: st.DataObject
+) -> None:
+    live, deltas = AccumulatorTable(), []
+    live.declare(FIELDS)
+    for epoch in epochs:
+        for name, keys, amount in epoch:
+            if name == "add":
+                live.accumulate("sum", numpy.add, live.slots(keys), amount)
+            else:
+                live.discard(keys)
+        deltas.append(live.drain(lambda entry: 0).get(0, AccumulatorDelta(FIELDS, [], b"", [])))
+    known = data.draw(st.integers(0, len(deltas)), "how many of the merged changes the copy has")
+    start = data.draw(st.integers(0, known), "where the merged changes begin")
+    copied = AccumulatorTable()
+    if data.draw(st.booleans(), "whether the copy is that of a program"):
+        copied.declare(FIELDS)
+    for delta in deltas[:known]:
+        copied.apply(delta)
+    copied.apply(AccumulatorTable.merge(deltas[start:]))
+    assert dict(copied.contents()) == dict(live.contents())

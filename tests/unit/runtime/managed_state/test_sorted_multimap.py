@@ -250,3 +250,34 @@ def test_a_scan_sees_the_rows_of_when_it_began(tmp_path: Path) -> None:
 def test_a_program_asks_for_it_by_its_kind() -> None:
     state = KeyedState("op", 4, range(4))
     assert isinstance(state.table(SORTED_MULTIMAPS, "t", namespaced=True), SortedMultimapTable)
+
+
+operations = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from("ab"), sort_keys, st.integers(0, 99)),
+    st.tuples(st.just("remove"), st.sampled_from("ab"), bounds, bounds),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.lists(operations, max_size=6), min_size=2, max_size=6), st.data())
+def test_merged_changes_may_be_applied_over_a_part_of_themselves(
+    epochs: list[list[tuple[Any, ...]]], data: st.DataObject
+) -> None:
+    live, model, deltas = SortedMultimapTable(), Model(), []
+    for epoch in epochs:
+        for name, key, *arguments in epoch:
+            getattr(live, "add" if name == "add" else "remove_range")(key, *arguments)
+            getattr(model, name)(key, *arguments)
+        deltas.append(live.drain(lambda entry: 0).get(0, SortedDelta([], [])))
+    known = data.draw(st.integers(0, len(deltas)), "how many of the merged changes the copy has")
+    start = data.draw(st.integers(0, known), "where the merged changes begin")
+    copied = SortedMultimapTable()
+    for delta in deltas[:known]:
+        copied.apply(delta)
+    copied.apply(SortedMultimapTable.merge(deltas[start:]))
+    for key in "ab":
+        assert list(copied.scan(key)) == model.scan(key)
+    base = SortedMultimapTable()
+    for delta in copied.dump(lambda entry: 0).values():
+        base.apply(delta)
+    assert list(SORTED_MULTIMAPS.entries(base)) == list(SORTED_MULTIMAPS.entries(copied))
