@@ -148,9 +148,9 @@ class ObjectTakeover(Takeover):
                 metadata = self.store.objects.get(f"savepoints/{name}/_metadata", (SEAL, 0))[0]
                 if metadata != SEAL:
                     self._check_files(open_snapshot(f"{BUCKET}/savepoints/{name}", sync=False).located.files)
-            for request in self.answers:
-                if request.path.done() and request.path.exception() is None:
-                    path = request.path.result()
+            for answer in self.answers:
+                if answer.done() and answer.exception() is None:
+                    path = answer.result()
                     assert ObjectStorage(path).exists("_metadata"), f"{path} was promised"
 
     def _check_files(self, names: frozenset[str]) -> None:
