@@ -13,6 +13,7 @@ from flott.common.watermark_strategy import MAX_WATERMARK
 from flott.errors import StorageError, UserCodeError
 from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
+from flott.metrics._engine_metrics import TASK_BYTES_IN, TASK_BYTES_OUT, TASK_RECORDS_OUT, WATERMARK_OUT
 from flott.runtime.checkpoint.manifest import EpochInput, Manifest
 from flott.runtime.epoch.failure import Blame, FailureCard
 from flott.runtime.epoch.report import EpochResult, OperatorReport, SubtaskReport
@@ -28,6 +29,7 @@ def _graph() -> JobGraph:
     return chain(env.get_stream_graph())
 
 
+TRAFFIC = (TASK_RECORDS_OUT, TASK_BYTES_IN, TASK_BYTES_OUT)
 GRAPH = _graph()
 
 
@@ -74,8 +76,10 @@ def test_every_subtask_is_told_with_its_operators(tmp_path: Path) -> None:
     assert {(s.vertex, s.subtask) for s in first.subtasks} == {(s.vertex, s.subtask) for s in last.subtasks}
     assert len(first.subtasks) == 4
     for statistics in (first, last):
-        assert sum(s.records_out for s in statistics.subtasks) == statistics.records_in
-        assert sum(s.bytes_out for s in statistics.subtasks) == sum(s.bytes_in for s in statistics.subtasks) > 0
+        total = {m.name: sum(s.measures.get(m.name, 0) for s in statistics.subtasks) for m in TRAFFIC}
+        assert total[TASK_RECORDS_OUT.name] == statistics.records_in
+        assert total[TASK_BYTES_OUT.name] == total[TASK_BYTES_IN.name] > 0
         assert all(s.ended_ms >= s.started_ms > 0 for s in statistics.subtasks)
         assert {s.place.executor for s in statistics.subtasks} == {"in-process"}
-    assert {o.watermark_out for s in last.subtasks for o in s.operators.values()} == {MAX_WATERMARK}
+    reached = {o.measures[WATERMARK_OUT.name] for s in last.subtasks for o in s.operators.values()}
+    assert reached == {MAX_WATERMARK}
