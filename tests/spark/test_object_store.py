@@ -36,7 +36,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server
 def expected(folder: Path) -> Counter[str]:
     """What a run without faults, without Spark and without a server publishes."""
     settings = {"folder": str(folder), "options": {"execution.target": "in-process", "flott.progress": "off"}}
-    DriverProcess([str(SURVIVOR), json.dumps(settings)], folder).wait(60).expect_success()
+    DriverProcess([str(SURVIVOR), json.dumps(settings)], folder).wait(300).expect_success()
     parts = [path for path in (folder / "files").glob("*") if not path.name.startswith(".")]
     return Counter(line for path in parts for line in path.read_text().splitlines())
 
@@ -52,13 +52,13 @@ def test_a_job_on_an_object_store_survives_its_driver_and_a_worker_with_exact_re
         return start_driver(SURVIVOR, json.dumps(settings), folder=folder)
 
     # The driver is killed by a task, in the middle of the third epoch.
-    killed = start({}, fault="driver", place="account").wait(90)
+    killed = start({}, fault="driver", place="account").wait(300)
     assert killed.code == -signal.SIGKILL, killed.stderr
     storage = opening.open_object_storage(PLACE)
     (job,) = storage.list("checkpoints")
     # What it had completed becomes a savepoint in the store. Another job starts from it, and a worker of it is killed.
     savepoint = flott.state.export_savepoint(f"{PLACE}/checkpoints/{job}/chk-2", f"{PLACE}/savepoints")
-    ended = start({"execution.state-recovery.path": savepoint}, fault="worker", place="read").wait(90).expect_success()
+    ended = start({"execution.state-recovery.path": savepoint}, fault="worker", place="read").wait(300).expect_success()
     assert any(folder.glob("struck-read")), "the worker was killed"
     assert json.loads(ended.stdout.splitlines()[-1])["epochs"] == [3, 4, 5, 6]
     assert visible_lines(storage, "files") == expected(tmp_path / "undisturbed")

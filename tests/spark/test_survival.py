@@ -1,4 +1,8 @@
-"""Everything that can die dies once, and the output is what it would have been."""
+"""Everything that can die dies once, and the output is what it would have been.
+
+Where the driver lives on, the job runs on the shared Spark. A driver that dies, and executors that do, have processes
+of their own.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from tests.spark.conftest import StartDriver
 from tests.spark.driver_process import SCRIPTS, DriverProcess, Ended
+from tests.spark.scripts import survivor as program
 
 SURVIVOR = SCRIPTS / "survivor.py"
 
@@ -49,8 +55,12 @@ class Survivor:
         return self.start_driver(SURVIVOR, json.dumps({"folder": str(self.folder), **settings}), folder=self.folder)
 
     def run(self, **settings: Any) -> Ended:
-        """Run it to its end, whatever that is."""
+        """Run it in a process of its own to its end, whatever that is."""
         return self.start(**settings).wait(300)
+
+    def run_here(self, **settings: Any) -> dict[str, Any]:
+        """Run it on the shared Spark; what it went through."""
+        return program.run({"folder": str(self.folder), **settings})
 
     @property
     def output(self) -> Output:
@@ -85,10 +95,9 @@ def survivor(start_driver: StartDriver, tmp_path: Path) -> Survivor:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Output:
-    """What a run without faults publishes."""
+    """What a run without faults publishes; without Spark, which makes no difference to that."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    process = DriverProcess([str(SURVIVOR), json.dumps({"folder": str(folder)})], folder)
-    diary = diary_of(process.wait(300).expect_success())
+    diary = program.run({"folder": str(folder), "options": {"execution.target": "in-process"}})
     assert diary == {"epochs": [1, 2, 3, 4, 5, 6], "retried": [], "restarts": []}
     output = Output.of(folder)
     assert len(output.files) > 1000
@@ -107,9 +116,9 @@ class TestWorkers:
 
     @pytest.mark.parametrize("place", ["read", "account"])
     def test_a_python_worker_that_is_killed_costs_nothing(
-        self, survivor: Survivor, undisturbed: Output, place: str
+        self, spark: SparkContext, survivor: Survivor, undisturbed: Output, place: str
     ) -> None:
-        diary = diary_of(survivor.run(fault="worker", place=place))
+        diary = survivor.run_here(fault="worker", place=place)
         assert survivor.was_struck
         assert (diary["epochs"], diary["restarts"]) == ([1, 2, 3, 4, 5, 6], [])
         assert survivor.output == undisturbed
@@ -170,9 +179,9 @@ class TestRestarts:
     """The restart strategy decides what follows a failed epoch."""
 
     def test_an_exception_is_followed_by_a_restart_after_a_fixed_delay(
-        self, survivor: Survivor, undisturbed: Output
+        self, spark: SparkContext, survivor: Survivor, undisturbed: Output
     ) -> None:
-        diary = diary_of(survivor.run(fault="exception", place="account"))
+        diary = survivor.run_here(fault="exception", place="account")
         assert diary["retried"] == [3]
         assert len(diary["restarts"]) == 1
         assert "ValueError: record 1234 is one too many" in diary["restarts"][0]
@@ -180,13 +189,13 @@ class TestRestarts:
         survivor.expect_clean()
 
     def test_a_checkpoint_directory_that_refuses_writes_for_a_while_is_waited_for(
-        self, survivor: Survivor, undisturbed: Output
+        self, spark: SparkContext, survivor: Survivor, undisturbed: Output
     ) -> None:
         patient = {
             "restart-strategy.type": "exponential-delay",
             "restart-strategy.exponential-delay.initial-backoff": "50 ms",
         }
-        diary = diary_of(survivor.run(fault="storage", options=patient))
+        diary = survivor.run_here(fault="storage", options=patient)
         assert diary["retried"] == [3]
         assert len(diary["restarts"]) == 3
         assert all("Cannot" in reason and "/state" in reason for reason in diary["restarts"])
@@ -203,9 +212,9 @@ class TestLocalState:
         return {"state.backend.type": "rocksdb", "state.backend.rocksdb.localdir": str(survivor.folder / "local")}
 
     def test_a_python_worker_that_is_killed_with_its_database_open_costs_nothing(
-        self, survivor: Survivor, undisturbed: Output, rocksdb: dict[str, str]
+        self, spark: SparkContext, survivor: Survivor, undisturbed: Output, rocksdb: dict[str, str]
     ) -> None:
-        diary = diary_of(survivor.run(fault="worker", place="account", options=rocksdb))
+        diary = survivor.run_here(fault="worker", place="account", options=rocksdb)
         assert survivor.was_struck
         assert (diary["epochs"], diary["restarts"]) == ([1, 2, 3, 4, 5, 6], [])
         assert survivor.output == undisturbed

@@ -232,7 +232,8 @@ def build(env: StreamExecutionEnvironment, folder: str, fault: Fault, files_at: 
     accounts.get_side_output(LARGE).sink_to(LedgerSink(f"{folder}/ledger", fault)).uid("ledger")
 
 
-def main(settings: dict[str, Any]) -> None:
+def run(settings: dict[str, Any]) -> dict[str, Any]:
+    """Run the job to its end and return what it went through."""
     folder = settings["folder"]
     os.makedirs(f"{folder}/ledger", exist_ok=True)
     fault = Fault(settings.get("fault", "none"), settings.get("place", ""), folder)
@@ -241,14 +242,16 @@ def main(settings: dict[str, Any]) -> None:
         "flott.epoch.max-records": EPOCH_RECORDS,
         "flott.epoch.initial-records": EPOCH_RECORDS,
         "flott.epoch.target-duration": "10 min",
+        "flott.progress": "off",
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.delay": "100 ms",
-        "spark.master": "local[2]",
         **settings.get("options", {}),
     }
     configuration = Configuration()
     for key, value in options.items():
         configuration.set_string(key, str(value))
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
+    build(env, folder, fault, settings.get("files", f"{folder}/files"))
     diary = Diary()
     executors.extra_listeners.append(diary)
     if fault.kind == "storage":
@@ -257,11 +260,14 @@ def main(settings: dict[str, Any]) -> None:
         executors.step_hook = lambda step, epoch: (
             fault.strike() if (step, epoch) == (fault.place, FATAL_EPOCH) else None
         )
-    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
-    build(env, folder, fault, settings.get("files", f"{folder}/files"))
-    env.execute("survivor")
-    print(json.dumps({"epochs": diary.epochs, "retried": diary.retried, "restarts": diary.restarts}))
+    try:
+        env.execute("survivor")
+    finally:
+        executors.extra_listeners.remove(diary)
+        executors.step_hook = None
+    return {"epochs": diary.epochs, "retried": diary.retried, "restarts": diary.restarts}
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    own = json.loads(sys.argv[1])
+    print(json.dumps(run({**own, "options": {"spark.master": "local[2]", **own.get("options", {})}})))
