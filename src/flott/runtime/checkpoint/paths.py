@@ -31,6 +31,8 @@ STATE = "state"
 PINS = "pins"
 METADATA = "_metadata"
 CLAIM = "claim"
+#: The snapshot that a job was started from and owns.
+CLAIMED = f"{CLAIM}/{METADATA}"
 
 _LEADER = re.compile(r"(\d+)-[0-9a-f]+")
 _CHECKPOINT = re.compile(r"chk-(\d+)")
@@ -82,6 +84,26 @@ def id_of_checkpoint(name: str) -> EpochId | None:
     return EpochId(int(match[1])) if match else None
 
 
+def state_file(operator: str, subtask: int, epoch: int, attempt: str) -> str:
+    """Return the name of the file that an attempt at an epoch writes of a subtask's state."""
+    return f"{STATE}/{operator[:16]}-{subtask}-{epoch}-{attempt}"
+
+
+def in_state_folder(file: str) -> str:
+    """Return the name of a file of the state folder."""
+    return f"{STATE}/{file}"
+
+
+def in_inputs_folder(file: str) -> str:
+    """Return the name of a file of the folder of inputs, whatever it is."""
+    return f"{INPUTS}/{file}"
+
+
+def shipped_plan(run_id: str, epoch: int, attempt: int) -> str:
+    """Return the name of the file that carries a large plan to the tasks of one attempt at an epoch."""
+    return f"{INPUTS}/run-{run_id}-{epoch}-{attempt}"
+
+
 def epoch_of_state_file(name: str) -> int | None:
     """Return the epoch in which a file of the state folder was written."""
     match = _STATE_FILE.fullmatch(name)
@@ -96,6 +118,11 @@ def compacted(operator: str, subtask: int, epoch: int, attempt: str) -> str:
 def pin(name: str) -> str:
     """Return what keeps the files of a savepoint that refers to this job's directory."""
     return f"{PINS}/{name}.json"
+
+
+def pin_of_claim(job_id: str) -> str:
+    """Return the name of the pin that keeps the files of a checkpoint which a job has claimed."""
+    return f"claim-{job_id}"
 
 
 def name_of_pin(name: str) -> str | None:

@@ -146,13 +146,10 @@ class Claim:
         return any(is_absolute(name) for name in files)
 
 
-_CLAIM = f"{paths.CLAIM}/{paths.METADATA}"
-
-
 def _claim(snapshot: Snapshot, store: CheckpointStore, job_id: JobId) -> None:
     """Say durably that the snapshot is this job's. The files of a checkpoint are also held on to where they are."""
     claim = {"version": 1, "snapshot": snapshot.folder, "checkpoint-id": snapshot.manifest.checkpoint_id}
-    store.storage.publish(_CLAIM, json.dumps(claim).encode())
+    store.storage.publish(paths.CLAIMED, json.dumps(claim).encode())
     if snapshot.manifest.savepoint is None:
         home = open_storage(snapshot.root, sync=store.storage.sync)
         former = CheckpointStore(home)
@@ -164,24 +161,22 @@ def _claim(snapshot: Snapshot, store: CheckpointStore, job_id: JobId) -> None:
                 " first, or set execution.state-recovery.claim-mode to NO_CLAIM."
             ) from error
         try:
-            write_pin(home, Pin(_pin_name(job_id), store.storage.location(paths.CLAIM), snapshot.manifest.files))
+            claim_folder = store.storage.location(paths.CLAIM)
+            write_pin(home, Pin(paths.pin_of_claim(job_id), claim_folder, snapshot.manifest.files))
         finally:
             former.release()
 
 
-def _pin_name(job_id: str) -> str:
-    return f"claim-{job_id}"
-
-
 def read_claim(storage: Storage) -> Claim | None:
     """Return what the job was started from and owns, if there is such a thing."""
-    if not storage.exists(_CLAIM):
+    if not storage.exists(paths.CLAIMED):
         return None
     try:
-        content = json.loads(storage.read(_CLAIM))
+        content = json.loads(storage.read(paths.CLAIMED))
         return Claim(content["snapshot"], content["checkpoint-id"])
     except (LookupError, ValueError, TypeError) as error:
-        raise CorruptStateError(f"{storage.location(_CLAIM)} is damaged: {type(error).__name__} {error}.") from error
+        where = storage.location(paths.CLAIMED)
+        raise CorruptStateError(f"{where} is damaged: {type(error).__name__} {error}.") from error
 
 
 def withdraw_claim(storage: Storage) -> None:
@@ -190,7 +185,7 @@ def withdraw_claim(storage: Storage) -> None:
     if claim is not None:
         root, manifest = open_checkpoint(claim.folder, storage.sync)
         if manifest.savepoint is None:
-            root.delete(paths.pin(_pin_name(last_part_of(storage.root))))
+            root.delete(paths.pin(paths.pin_of_claim(last_part_of(storage.root))))
         storage.delete_folder(paths.CLAIM)
 
 
@@ -200,7 +195,7 @@ def settle_claim(claim: Claim, storage: Storage) -> None:
         home, manifest = open_checkpoint(claim.folder, storage.sync)
         if manifest.savepoint is None:
             inherited = read_claim(home)
-            discard_checkpoint(home, manifest, _pin_name(last_part_of(storage.root)))
+            discard_checkpoint(home, manifest, paths.pin_of_claim(last_part_of(storage.root)))
             if inherited is not None and not home.exists(paths.JOB):
                 settle_claim(inherited, home)  # the former job had taken over something itself
         else:

@@ -33,7 +33,7 @@ def orphans(
     found = []
     for name in state_files:
         epoch = paths.epoch_of_state_file(name)
-        path = f"{paths.STATE}/{name}"
+        path = paths.in_state_folder(name)
         if epoch is not None and epoch <= completed_epoch and not is_referenced(path):
             found.append(path)
     return tuple(found)

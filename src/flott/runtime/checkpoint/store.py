@@ -115,7 +115,7 @@ class CheckpointStore:
             self.storage.delete_all(self.storage.drafts((".", paths.PINS, *checkpoints)))
             for name in self.storage.list(paths.INPUTS):
                 if paths.epoch_of_input(name) is None:
-                    self.storage.delete(f"{paths.INPUTS}/{name}")
+                    self.storage.delete(paths.in_inputs_folder(name))
 
     # --- fixed inputs ------------------------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class CheckpointStore:
             if paths.id_of_checkpoint(name) is not None:
                 self.storage.delete(f"{name}/{paths.METADATA}")
                 self.storage.delete_folder(name)
-        for name in [f"{paths.STATE}/{name}" for name in self.state_files()]:
+        for name in map(paths.in_state_folder, [*self.state_files()]):
             if name not in pinned:
                 self.storage.delete(name)
         self.storage.delete_folder(paths.INPUTS)

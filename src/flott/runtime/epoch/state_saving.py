@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from flott.graph.job_graph import ChainedOperator
 from flott.graph.operator_ids import OperatorId
 from flott.metrics import _engine_metrics as table
+from flott.runtime.checkpoint import paths
 from flott.runtime.epoch.accumulators import encode_accumulators
 from flott.runtime.epoch.report import OperatorReport
 from flott.runtime.epoch.subtask import OperatorSlot, Subtask
@@ -28,7 +29,7 @@ def save_subtask(subtask: Subtask, attempt_id: str) -> dict[OperatorId, Operator
     """Make the changes of a subtask durable, and report all its operators."""
     reports = {}
     for slot in subtask.slots:
-        name = f"state/{slot.described.id[:16]}-{subtask.index}-{subtask.scope.epoch}-{attempt_id}"
+        name = paths.state_file(slot.described.id, subtask.index, subtask.scope.epoch, attempt_id)
         reports[slot.described.id] = _save_operator(slot, subtask.image.storage, name)
     return reports
 

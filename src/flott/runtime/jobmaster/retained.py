@@ -126,7 +126,7 @@ class RetainedCheckpoints:
     def delete_state_files(self, chosen: Callable[[str], bool]) -> None:
         """Delete the chosen files of the state folder that are not referenced."""
         try:
-            names = [f"{paths.STATE}/{name}" for name in self._store.state_files()]
+            names = [paths.in_state_folder(name) for name in self._store.state_files()]
         except StorageError as error:
             log.warning("Old state files could not be listed: %s", error)
         else:

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.core.broadcast import Broadcast
 
+from flott.runtime.checkpoint import paths
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.task import run_task
@@ -83,7 +84,7 @@ def encode_plan(plan: EpochPlan, storage: Storage) -> str:
     data = pickle.dumps(plan, protocol=5)
     if len(data) <= INLINE_BYTES:
         return "=" + b64encode(data).decode()
-    name = f"plans/run-{plan.run_id}-{plan.epoch}-{plan.attempt}"
+    name = paths.shipped_plan(plan.run_id, plan.epoch, plan.attempt)
     storage.write(name, data)
     return "@" + name
 
