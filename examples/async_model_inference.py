@@ -1,8 +1,9 @@
 """Score texts with a model behind a service: ``python examples/async_model_inference.py``.
 
-The service is slow, sometimes busy, and once does not answer at all. Waiting costs nothing, because up to fifty texts
-wait at the same time; a busy service is asked again, and a text without an answer in time is passed on unscored. The
-results come in the order of the texts. The service is a class below, so there is nothing to install or to start.
+The service is slow, sometimes busy, and fails to answer once. Up to fifty calls run concurrently, so the latency of the
+service does not limit the throughput. A call to a busy service is retried, and a text without a timely answer is
+emitted
+without a score. The results have the order of the texts. The service is a class below, so nothing has to be installed.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ REVIEWS = [
 @dataclass(frozen=True)
 class Scored:
     text: str
-    score: float | None  #: from -1, an angry customer, to 1, a happy one; None: nobody knows
+    score: float | None  #: from -1, an angry customer, to 1, a happy one; None: unknown
 
 
 class ModelService:
-    """Stands for a client of a model server: it knows which words are kind, and takes its time to say so."""
+    """A stand-in for the client of a model server, with delays."""
 
     KIND = frozenset({"wonderful", "love", "great", "good", "happy", "quiet"})
     UNKIND = frozenset({"broken", "nobody", "awful", "worse", "terrible", "hate", "slow"})
@@ -56,7 +57,7 @@ class ModelService:
             raise ConnectionError("503: the model is busy")
         words = [word.strip(",.:").lower() for word in text.split()]
         if not any(map(str.isalpha, words)):
-            await asyncio.sleep(3600)  # this model was never shown a teapot
+            await asyncio.sleep(3600)  # simulates a call without an answer
         votes = [(word in self.KIND) - (word in self.UNKIND) for word in words]
         return sum(votes) / (sum(map(abs, votes)) or 1)
 

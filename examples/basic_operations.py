@@ -1,4 +1,4 @@
-"""What most programs are made of: map, filter, flat_map, union, key_by. ``python examples/basic_operations.py``."""
+"""Use the basic operations map, filter, flat_map, union and key_by: ``python examples/basic_operations.py``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENING = [Parcel("Kenya", "Kisumu", 700, ("radio",)), Parcel("Norway", "Oslo", 
 
 
 def show(title: str, stream: DataStream[Any]) -> None:
-    """Run the program that leads to a stream, and print what the stream carries."""
+    """Run the program up to a stream, and print the records of the stream."""
     print(title)
     with stream.execute_and_collect(title) as records:
         for record in records:

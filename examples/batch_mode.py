@@ -1,7 +1,7 @@
-"""The same program as a stream and as a batch: ``python examples/batch_mode.py``.
+"""Run the same program as a stream and as a batch: ``python examples/batch_mode.py``.
 
-As a stream, a running total is told again with each record. As a batch, the input is read to its end and each total is
-told once. Nothing but the runtime mode differs.
+As a stream, it emits a running total with each record. As a batch, it reads the input to its end and emits each total
+once. Only the runtime mode differs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rules that change while the data flows: ``python examples/broadcast_state.py``.
+"""Apply rules that change while the job runs: ``python examples/broadcast_state.py``.
 
-Payments are keyed by account. The limits are a stream too: it is broadcast, so every subtask knows every limit. A limit
-holds for the payments of its own epoch already; the marks in the two scripts say where an epoch ends.
+Payments are keyed by account. The limits are a broadcast stream, so every subtask has every limit. A limit already
+applies to the payments of its own epoch. The marks in the two scripts end an epoch.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from flott.datastream import KeyedBroadcastProcessFunction, RuntimeContext, Stre
 from flott.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from flott.testing import EndOfEpoch, ScriptedSource
 
-LIMITS = MapStateDescriptor("limits", str, int)  #: kind of account -> what it may spend
+LIMITS = MapStateDescriptor("limits", str, int)  #: kind of account -> its limit
 SPENT = ValueStateDescriptor("spent", int)
 
 Payment = tuple[str, str, int]  #: account, its kind, amount
-Limit = tuple[str, int | None]  #: kind of account, what it may spend; None: anew from nothing
+Limit = tuple[str, int | None]  #: kind of account, its limit; None: reset all sums
 
 PAYMENTS = [
     ("ada", "basic", 40), ("bob", "gold", 400), EndOfEpoch(),
@@ -51,7 +51,7 @@ class Limiter(KeyedBroadcastProcessFunction[str, Payment, Limit, str]):
         kind, limit = value
         if limit is not None:
             ctx.get_broadcast_state(LIMITS).put(kind, limit)
-        else:  # a new month: the state of all keys can be reached from here
+        else:  # a new month: the function can access the state of all keys
             ctx.apply_to_keyed_state(SPENT, lambda account, spent: spent.clear())
 
 

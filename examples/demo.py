@@ -1,10 +1,10 @@
-"""A shop's orders, live: what ``make demo`` runs. Ends by itself after about half a minute.
+"""Process a shop's orders: ``make demo`` runs this program. It ends after about half a minute.
 
-Orders arrive at a steady rate, slightly out of order. For each country the program keeps the running revenue in keyed
-state, and when event time passes the end of a five-second period it emits that period's total from a timer. After a
-third of the orders the job is given twice as many subtasks, while it runs; after two thirds a savepoint of it is taken
-and looked into, while it runs. At the end all results are compared with those of a plain loop over the same orders.
-It runs on local Spark, without a server.
+Orders arrive at a steady rate, slightly out of order. For each country, the program keeps the running revenue in keyed
+state, and a timer emits the total of each five-second period when event time passes its end. After a third of the
+orders, the parallelism of the running job is doubled. After two thirds, a savepoint of the running job is taken and
+read. At the end, all results are compared with those of a plain loop over the same orders. It runs on local Spark,
+without a server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Order:
 
     @property
     def period(self) -> int:
-        """When the period of the order ends."""
+        """Return the end of the order's period."""
         return self.at_ms - self.at_ms % PERIOD_MS + PERIOD_MS
 
 
@@ -57,7 +57,7 @@ class Period:
 
 
 def order(index: int) -> Order:
-    """The index-th order, always the same one: up to two seconds of event time out of order."""
+    """Return the order of an index, which is deterministic and up to two seconds of event time out of order."""
     chance = random.Random(index)
     late_by = chance.randrange(2_000)
     country = chance.choices(COUNTRIES, SHARES)[0]
@@ -65,7 +65,7 @@ def order(index: int) -> Order:
 
 
 class RevenuePerPeriod(KeyedProcessFunction[str, Order, Period]):
-    """Adds up orders per country and five seconds of event time."""
+    """Sums orders per country and five seconds of event time."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.periods = runtime_context.get_map_state(MapStateDescriptor("periods", int, tuple[int, int]))
@@ -100,7 +100,7 @@ def show(period: Period) -> None:
 
 
 def reached(client: JobClient, orders: int) -> bool:
-    """Waits until so many orders are processed; False if the job ended before."""
+    """Wait until so many orders are processed. Return False if the job ended before."""
     ended = client.get_job_execution_result()
     while not ended.done():
         if client.get_accumulators().result().get("orders", 0) >= orders:
@@ -111,7 +111,7 @@ def reached(client: JobClient, orders: int) -> bool:
 
 def rescale(client: JobClient, before: int, after: int) -> None:
     started = time.monotonic()
-    client.rescale(after).result()  # when the first epoch with so many subtasks is complete
+    client.rescale(after).result()  # completes with the first epoch that has so many subtasks
     seconds = time.monotonic() - started
     print(f"-- rescaled while it runs, from {before} to {after} subtasks, in {seconds:.1f} s", flush=True)
 
@@ -126,7 +126,7 @@ def take_savepoint(client: JobClient, folder: str) -> None:
 
 @contextmanager
 def suppress_after_the_end(client: JobClient) -> Iterator[None]:
-    """Go on if the job ended while a request was waiting, as it may on a slow machine."""
+    """Continue if the job ended while a request was waiting, which can happen on a slow machine."""
     try:
         yield
     except FlottError as refusal:
@@ -136,7 +136,7 @@ def suppress_after_the_end(client: JobClient) -> Iterator[None]:
 
 
 def check(periods: Sequence[Period], orders: int) -> None:
-    """Compares what was shown with what a plain loop makes of the same orders."""
+    """Compare the results with those of a plain loop over the same orders."""
     print(f"Checking against a plain loop over the same {orders:,} orders ...", flush=True)
     counts, cents, totals = Counter[tuple[int, str]](), Counter[tuple[int, str]](), Counter[str]()
     for made in map(order, range(orders)):

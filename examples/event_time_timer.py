@@ -1,8 +1,8 @@
-"""Notice what does not happen: ``python examples/event_time_timer.py``.
+"""Detect events that do not happen in time: ``python examples/event_time_timer.py``.
 
-A parcel that is picked up should be delivered within two days of event time. Each pick-up sets a timer, the delivery
-takes it back, and a timer that fires is a parcel to look for. The scans arrive out of order, so the watermark stays six
-hours behind the latest one. What is known about a parcel expires by itself, in event time as well.
+A parcel should be delivered within two days of event time after it is picked up. Each pick-up registers a timer, and
+the delivery deletes it. A timer that fires reports a missing parcel. The scans arrive out of order, so the watermark
+stays six hours behind the latest one. The state of a parcel expires, also in event time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Overdue(KeyedProcessFunction[str, Scan, str]):
             due = value.hour * HOUR_MS + PATIENCE_MS
             timers.register_event_time_timer(due)
             self.due.update(due)
-        # A delivery after the two days changes nothing: the timer is going to fire, or has.
+        # A delivery after the two days has no effect: the timer fires or has fired.
         elif due is not None and value.hour * HOUR_MS <= due:
             timers.delete_event_time_timer(due)
             self.due.clear()

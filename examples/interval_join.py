@@ -1,7 +1,7 @@
-"""Join what belongs together in time: ``python examples/interval_join.py``.
+"""Join records that are close in event time: ``python examples/interval_join.py``.
 
-A click on an advertisement belongs to the times it was shown to the same person in the ten minutes before. Neither
-stream has windows; each record looks back, or ahead, for its partners.
+A click on an advertisement is joined with the impressions of the same user in the ten minutes before. Neither stream
+has windows.
 """
 
 from __future__ import annotations

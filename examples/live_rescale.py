@@ -1,8 +1,8 @@
-"""Give a running job more subtasks, then fewer: ``python examples/live_rescale.py``.
+"""Increase and decrease the parallelism of a running job: ``python examples/live_rescale.py``.
 
-The job counts without end. Its parallelism is changed three times, each time with the next epoch: nothing is stopped,
-no record is read twice and no count is lost, because every subtask finds the state of the keys that are its own now.
-The last change is for one operator alone.
+The job counts without end. Its parallelism is changed three times, each time with the next epoch. The job is not
+restarted, no record is read twice and no count is lost, because every subtask reads the state of its keys. The last
+change is for one operator only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flott.datastream.state import ValueStateDescriptor
 
 KEYS = 100
 
-#: (key, its count, how many subtasks there were)
+#: (key, its count, the number of subtasks)
 Counted = tuple[int, int, int]
 
 
@@ -36,7 +36,7 @@ class Count(KeyedProcessFunction[int, int, Counted]):
 
 
 def wait_for(subtasks: int, found: list[Counted], client: JobClient) -> None:
-    """Until so many subtasks have counted something."""
+    """Wait until so many subtasks have counted something."""
     while not (found and found[-1][2] == subtasks) and not client.get_job_execution_result().done():
         time.sleep(0.02)
 
@@ -54,11 +54,11 @@ def main(env: StreamExecutionEnvironment) -> None:
     )
     client = env.execute_async("live rescale")
     wait_for(2, found, client)
-    client.rescale(4).result()  # complete when the first epoch with four subtasks is
+    client.rescale(4).result()  # completes with the first epoch that has four subtasks
     wait_for(4, found, client)
     client.rescale(1).result()
     wait_for(1, found, client)
-    client.rescale(3, "count").result()  # one operator, by its uid; source and sink keep their one subtask
+    client.rescale(3, "count").result()  # one operator, by its uid; source and sink keep one subtask
     wait_for(3, found, client)
     client.cancel().result()
 

@@ -1,7 +1,7 @@
-"""Look into a stream before the program is finished: ``python examples/preview.py``.
+"""Show the first records of a stream before the program is finished: ``python examples/preview.py``.
 
-``preview`` runs just the part of the program that leads to a stream, shows the first records as a table, and stops. No
-sink is written to. In a notebook the last line of a cell would be ``stream.preview()``.
+``preview`` runs only the part of the program that leads to a stream, shows the first records as a table, and stops. No
+sink is written. In a notebook, the last line of a cell would be ``stream.preview()``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON in, JSON out, and what is not JSON to the side: ``python examples/process_json_data.py``."""
+"""Read and write JSON, with invalid lines in a side output: ``python examples/process_json_data.py``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNREADABLE = OutputTag("unreadable", str)
 
 
 class Read(ProcessFunction[str, Any]):
-    """Makes dicts of lines; a line that is cut off or lacks a field goes to the side, with the reason."""
+    """Parses lines to dicts. An incomplete line, or one without a field, goes to a side output with the reason."""
 
     def process_element(self, value: str, ctx: ProcessFunction.Context) -> Iterator[Any]:
         try:

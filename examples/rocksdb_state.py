@@ -1,9 +1,9 @@
-"""State larger than memory, which forgets what is old: ``python examples/rocksdb_state.py``.
+"""Keep state larger than memory, with a time to live: ``python examples/rocksdb_state.py``.
 
-A news site shows each reader an article once. For every reader the function keeps which articles were shown, and when:
-a map that grows and grows. With RocksDB it is on the local disk, and a look at one article of a reader fetches that one
-alone. What is older than a day of event time expires, so that an article may be shown again. The memory that state may
-take is set; what it holds does not depend on it. Needs ``pip install 'flott[rocksdb]'``.
+A news site shows each reader an article once. For every reader, the function keeps a growing map of the articles that
+were shown, and when. With RocksDB the map is on the local disk, and an access to one article reads only this entry.
+Entries older than a day of event time expire, so that an article may be shown again. The memory for state is limited;
+the size of the state is not. Needs ``pip install 'flott[rocksdb]'``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ READERS, ARTICLES, REQUESTS = 8, 5_000, 50_000
 START_MS = 1_767_225_600_000  # 2026-01-01
 THREE_DAYS_MS = 3 * 86_400_000
 
-#: (reader, article, when)
+#: (reader, article, time)
 Request = tuple[str, int, int]
 
 
 def request(index: int) -> Request:
-    """The index-th request, always the same one: three days of them, in order of time."""
+    """Return the request of an index, which is deterministic: three days of requests, in order of time."""
     chance = random.Random(index)
     reader = f"reader-{chance.randrange(READERS)}"
     return reader, chance.randrange(ARTICLES), START_MS + index * THREE_DAYS_MS // REQUESTS
@@ -45,13 +45,13 @@ class ShowOnce(KeyedProcessFunction[str, Request, str]):
 
     def process_element(self, value: Request, ctx: KeyedProcessFunction.Context[str]) -> None:
         _, article, at_ms = value
-        if not self.shown.contains(article):  # one row of the database, however many there are
+        if not self.shown.contains(article):  # reads one row of the database, regardless of the size of the map
             self.shown.put(article, at_ms)
         ctx.timer_service().register_event_time_timer(START_MS + THREE_DAYS_MS)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext[str]) -> Iterator[str]:
         latest, articles = 0, 0
-        for at_ms in self.shown.values():  # fetched as the loop asks for them
+        for at_ms in self.shown.values():  # fetched as the loop proceeds
             latest, articles = max(latest, at_ms), articles + 1
         hours = (latest - START_MS) // 3_600_000
         yield f"{ctx.get_current_key()}: {articles} articles within a day, the last one after {hours} hours"
@@ -68,7 +68,7 @@ def main(env: StreamExecutionEnvironment) -> None:
     )
     (
         env.from_source(requests, in_event_time, "requests")
-        .set_parallelism(1)  # so that the requests of a reader come in order of time
+        .set_parallelism(1)  # so that the requests of a reader are in order of time
         .key_by(lambda request: request[0])
         .process(ShowOnce())
         .uid("show once")

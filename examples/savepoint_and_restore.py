@@ -1,8 +1,8 @@
-"""Stop a job, change the program, and go on: ``python examples/savepoint_and_restore.py``.
+"""Stop a job, change the program, and continue: ``python examples/savepoint_and_restore.py``.
 
-On Monday a program adds up what each customer pays. In the evening it is stopped with a savepoint. Tuesday's program
-also counts payments, so what it keeps for each customer has one field more, and it has another parallelism. It starts
-from the savepoint: the sums of Monday are there, the new field has its default, and Monday's file is not read again.
+On Monday a program sums what each customer pays. In the evening it is stopped with a savepoint. Tuesday's program also
+counts payments, so its state has one more field, and it has another parallelism. It starts from the savepoint: it has
+the sums of Monday, the new field has its default, and Monday's file is not read again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Account:
 
 @dataclass(frozen=True)
 class CountingAccount:
-    """The account a day later. A class may be renamed: its fields are found by their names."""
+    """The account a day later. A class may be renamed, because its fields are matched by name."""
 
     paid: int
     payments: int = 0
@@ -59,13 +59,16 @@ class Tuesday(KeyedProcessFunction[str, str, str]):
 
 
 def run(env: StreamExecutionEnvironment, folder: Path, function: Monday | Tuesday, lines: int) -> str:
-    """Works on the files in a folder until there are results for so many lines, then stops; the savepoint's path."""
+    """Process the files in a folder until there are results for so many lines, then stop.
+
+    Return the savepoint's path.
+    """
     payments = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(folder))
     source = payments.monitor_continuously(Duration.of_millis(100)).build()
     results: list[str] = []
     (
         env.from_source(source, WatermarkStrategy.no_watermarks(), "payments")
-        .uid("payments")  # the operators with state have uids, by which it is found again
+        .uid("payments")  # operators with state have uids, by which it is matched
         .key_by(lambda line: line.split()[0])
         .process(function)
         .uid("accounts")

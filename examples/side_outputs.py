@@ -1,7 +1,7 @@
-"""One function, several outputs: ``python examples/side_outputs.py``.
+"""Emit several outputs from one function: ``python examples/side_outputs.py``.
 
-A letter goes on to the main output; what is heavy, or has no address, leaves through a side output with a type of its
-own. Whoever wants a side output asks the stream for it by its tag.
+A letter goes to the main output. Heavy letters, and those without an address, go to side outputs with their own types.
+A stream returns a side output by its tag.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flott.datastream import OutputTag, ProcessFunction, StreamExecutionEnvironm
 HEAVY = OutputTag("heavy", tuple[str, int])
 RETURNED = OutputTag("returned", str)
 
-#: (what, to whom, grams)
+#: (content, recipient, grams)
 MAIL = [
     ("letter", "Ada", 20),
     ("parcel", "Bob", 4_000),

@@ -1,8 +1,8 @@
-"""Four kinds of keyed state in one function: ``python examples/state_access.py``.
+"""Use four kinds of keyed state in one function: ``python examples/state_access.py``.
 
-For every player the function keeps the best score (a value), the last three scores (a list), how often each level was
-played (a map) and the points of all games (reducing state). All of it belongs to the player of the record at hand, is
-saved with every epoch and is there again after a crash. Whoever has not played for a month is forgotten.
+For every player, the function keeps the best score (a value), the last three scores (a list), how often each level was
+played (a map) and the points of all games (reducing state). All state belongs to the player of the current record. It
+is saved with every epoch and restored after a crash. The state of a player who has not played for a month expires.
 """
 
 from __future__ import annotations

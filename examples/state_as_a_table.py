@@ -1,7 +1,7 @@
-"""Look into the state of a job, change it, and go on from it: ``python examples/state_as_a_table.py``.
+"""Read and edit the state of a job, and start a job from it: ``python examples/state_as_a_table.py``.
 
-A savepoint is made of a dict, the word counts of last year; then it is read, edited and compared, all without a job:
-``flott.state`` needs the files only. In the end a job starts from it and counts on.
+The example creates a savepoint from a dict, the word counts of last year. Then it reads, edits and compares the
+savepoint without a job: ``flott.state`` needs only the files. At the end, a job starts from it and continues to count.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Count(KeyedProcessFunction[str, str, str]):
 def main(env: StreamExecutionEnvironment) -> None:
     folder = Path(tempfile.mkdtemp(prefix="flott-state-"))
 
-    # A savepoint from data that no job of Flott's has ever seen.
+    # Create a savepoint from other data.
     last_year = {"to": 10, "be": 9, "or": 4, "nothing": 7}
     counts = flott.state.value_state(last_year, key_type=str, value_type=Types.LONG())
     first = flott.state.new_savepoint().with_operator("count", keyed={"count": counts}).write(folder / "last-year")
     print("made:", dict(sorted(first.operator("count").keyed("count").items())))
 
-    # The same with one word dropped, another corrected, and the operator under the uid that the program now has.
+    # Drop one word, correct another, and set the uid of the operator in the current program.
     second = (
         flott.state.edit(first)
         .transform("count", "count", lambda word, n: flott.state.DROP if word == "nothing" else n * 100)
@@ -45,12 +45,12 @@ def main(env: StreamExecutionEnvironment) -> None:
     print("one key:", words.get("be"))
     print("columns:", ", ".join(f"{column.name} {column.type['type']}" for column in words.columns))
 
-    # What changed, state by state. The operators are different ones by now, so compare under one uid.
+    # Compare both, state by state. The operators have different uids, so compare under one.
     renamed = flott.state.edit(second).change_uid("words", "count").write(folder / "renamed")
     difference = flott.state.diff(first, renamed).state("count", "count")
     print("removed:", sorted(difference.removed()), "changed:", sorted(difference.changed()))
 
-    # A job that starts from it.
+    # Start a job from it.
     start = Configuration()
     start.set_string("execution.state-recovery.path", second.path)
     env.configure(start)

@@ -1,7 +1,7 @@
-"""Count words that never stop coming: ``python examples/streaming_word_count.py [number of words]``.
+"""Count the words of an endless stream: ``python examples/streaming_word_count.py [number of words]``.
 
-Fifty words arrive every second, and a count is printed as soon as its epoch is complete. Interrupt the program to end
-it; with a number of words it ends by itself.
+Fifty words arrive every second, and a count is printed when its epoch is complete. Interrupt the program to end it.
+With a number of words, it ends by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WORDS = ["stream", "window", "timer", "state", "key", "watermark", "epoch", "joi
 
 
 def word(index: int) -> str:
-    """The index-th word: always the same one, so that a repeated epoch reads what it read before."""
+    """Return the word of an index, which is deterministic, so that a repeated epoch reads the same words."""
     return random.Random(index).choice(WORDS)
 
 

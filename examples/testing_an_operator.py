@@ -1,7 +1,7 @@
-"""Test a function with time in it, without waiting: ``python examples/testing_an_operator.py``, or ``pytest`` on it.
+"""Test a function that depends on time, without waiting: ``python examples/testing_an_operator.py``, or ``pytest``.
 
-The harness runs the engine's own operators in this process, record by record. A test says when event time moves, looks
-into state, and goes on from a snapshot with more subtasks, as a job does when it is rescaled.
+The harness runs the engine's own operators in this process, record by record. A test advances event time, reads state,
+and continues from a snapshot with more subtasks, as a job does when it is rescaled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ QUIET_MS = 60_000
 
 
 class Quiet(KeyedProcessFunction[str, str, str]):
-    """Says that a machine has been quiet for a minute."""
+    """Reports a machine that has sent nothing for a minute."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.latest = runtime_context.get_state(ValueStateDescriptor("latest", int))
@@ -35,7 +35,7 @@ class Quiet(KeyedProcessFunction[str, str, str]):
 
 
 def alarms(machines: DataStream[str]) -> DataStream[str]:
-    """The piece under test, written as in the program that uses it."""
+    """The operator under test, as in the program that uses it."""
     return machines.key_by(lambda machine: machine).process(Quiet()).uid("quiet")
 
 

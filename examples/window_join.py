@@ -1,7 +1,8 @@
-"""Two streams meet in windows: ``python examples/window_join.py``.
+"""Join two streams in windows: ``python examples/window_join.py``.
 
 ``join`` calls a function for every pair of a rider and a driver of the same district in the same five minutes.
-``co_group`` calls one for every district and five minutes, with all riders and all drivers, also if there are none.
+``co_group`` calls a function for every district and five minutes, with all riders and all drivers, also if one side is
+empty.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The day so far, every six hours: windows that grow. ``python examples/windowing/cumulative_window.py``.
+"""Emit the total of the day every six hours, with growing windows: ``python examples/windowing/cumulative_window.py``.
 
-Windows of one day share their start; the first ends after six hours, the next after twelve, and so on. Then a new day
-begins from nothing. Flink has this in SQL (CUMULATE); Flott has it for streams.
+Windows of one day share their start. The first ends after six hours, the next after twelve, and so on. Flink has this
+in SQL (CUMULATE), Flott in the DataStream API.
 """
 
 from __future__ import annotations

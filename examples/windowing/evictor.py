@@ -1,7 +1,7 @@
-"""Look back by distance, not by time: ``python examples/windowing/evictor.py``.
+"""Keep records by distance, not by time: ``python examples/windowing/evictor.py``.
 
-The top speed of a car over its last 50 metres, told anew every 100 metres. The window holds everything; a delta trigger
-says when a car has gone far enough, and an evictor drops what lies too far behind.
+The program emits the top speed of a car over its last 50 metres, every 100 metres. The window contains all positions. A
+delta trigger fires when the car has moved far enough, and an evictor removes positions that are too far behind.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from flott.datastream import StreamExecutionEnvironment, WindowFunction
 from flott.datastream.window import DeltaEvictor, DeltaTrigger, GlobalWindow, GlobalWindows
 
-Position = tuple[str, int, int]  #: car, metres from the start, kilometres an hour
+Position = tuple[str, int, int]  #: car, metres from the start, kilometres per hour
 
 POSITIONS: list[Position] = [
     ("red", 0, 0), ("red", 30, 40), ("red", 80, 70), ("red", 110, 60), ("red", 150, 90), ("red", 190, 75),

@@ -1,7 +1,7 @@
-"""One endless window and a trigger of one's own: ``python examples/windowing/global_window_with_trigger.py``.
+"""Use a global window with a custom trigger: ``python examples/windowing/global_window_with_trigger.py``.
 
-Boxes go on a lorry until it is full by weight: the trigger adds up grams in the state of its window, fires when a tonne
-is reached, and purges, so the next lorry starts empty.
+Boxes are loaded on a lorry until it is full by weight. The trigger sums the weight in the state of its window, fires at
+a tonne, and purges, so that the next lorry starts empty.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Three ways to treat what comes late: ``python examples/windowing/late_records.py``.
+"""Handle late records in three ways: ``python examples/windowing/late_records.py``.
 
-The same stream, three times: late records are dropped (and counted), sent to a side output, or let in for another ten
-seconds, in which they make their window fire again. Event time moves where an epoch ends: the script has marks for it.
+Late records of the same stream are dropped (and counted), sent to a side output, or accepted for another ten seconds,
+in which they make their window fire again. Event time advances at the end of an epoch, which marks in the script set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flott.datastream import OutputTag, StreamExecutionEnvironment, WindowFuncti
 from flott.datastream.window import TimeWindow, TumblingEventTimeWindows
 from flott.testing import EndOfEpoch, ScriptedSource
 
-Vote = tuple[str, int]  #: for whom, second
+Vote = tuple[str, int]  #: candidate, second
 
 #: Event time is at 12 s after the first epoch, and at 25 s after the second.
 VOTES = [

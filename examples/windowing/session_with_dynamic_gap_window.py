@@ -1,7 +1,7 @@
-"""Sessions whose records say how long to wait: ``python examples/windowing/session_with_dynamic_gap_window.py``.
+"""Use sessions whose records determine the gap: ``python examples/windowing/session_with_dynamic_gap_window.py``.
 
-Somebody who opens a film will be back later than somebody who opens a mail. Each record brings the gap after which its
-session may end.
+A user who opens a film returns later than one who opens a mail. Each record determines the gap after which its session
+ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flott.datastream.window import EventTimeSessionWindows, SessionWindowTimeGa
 
 MINUTE_MS = 60_000
 PATIENCE = {"mail": 5, "film": 120, "shop": 15}  #: in minutes
-Opened = tuple[str, int, str]  #: user, minute, what
+Opened = tuple[str, int, str]  #: user, minute, content
 
 OPENED: list[Opened] = [
     ("ada", 0, "mail"), ("ada", 3, "shop"), ("ada", 17, "mail"), ("bob", 20, "film"), ("ada", 40, "mail"),

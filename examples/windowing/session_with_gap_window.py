@@ -1,7 +1,7 @@
-"""Visits: windows that end when nothing happens. ``python examples/windowing/session_with_gap_window.py``.
+"""Group clicks to visits with session windows: ``python examples/windowing/session_with_gap_window.py``.
 
-Clicks of a visitor that are less than ten minutes apart are one visit. The click at minute 9 arrives last and makes one
-visit of what looked like two.
+Clicks of a visitor that are less than ten minutes apart are one visit. The click at minute 9 arrives last and merges
+two visits into one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The best of the last four, after every second record: ``python examples/windowing/sliding_count_window.py``."""
+"""Emit the best of four records after every second one: ``python examples/windowing/sliding_count_window.py``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A moving average: windows that overlap. ``python examples/windowing/sliding_time_window.py``.
+"""Compute a moving average with overlapping windows: ``python examples/windowing/sliding_time_window.py``.
 
-The mean temperature of the last ten minutes, every five minutes. A record belongs to two windows; an aggregate function
-keeps two numbers for each of them and not the records.
+The program emits the mean temperature of the last ten minutes, every five minutes. A record belongs to two windows. The
+aggregate function keeps two numbers for each window and not the records.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A result for every three records of a key: ``python examples/windowing/tumbling_count_window.py``.
+"""Emit a result for every three records of a key: ``python examples/windowing/tumbling_count_window.py``.
 
-Count windows know no time: a window is full when it has its records. What is not full at the end gives no result.
+Count windows do not depend on time: a window fires when it has its records. A window that is not full at the end emits
+no result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One result per window, windows one after the other: ``python examples/windowing/tumbling_time_window.py``.
+"""Emit one result per window, for windows without overlap: ``python examples/windowing/tumbling_time_window.py``.
 
-The loudest moment of every ten seconds, for each room. ``reduce`` keeps one record per window and room while records
-come in; the window function only adds what the window knows: whose it is, and when it was.
+The program emits the loudest moment of every ten seconds for each room. ``reduce`` keeps one record per window and room
+while records arrive. The window function only adds the key and the time of the window.
 """
 
 from __future__ import annotations
