@@ -23,7 +23,7 @@ class FlottCommand(click.Command):
         self.params.extend(global_options({name for param in self.params for name in param.opts}))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with _mistakes_as_json(ctx, args):
+        with _usage_errors_as_json(ctx, args):
             return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -49,7 +49,7 @@ class FlottGroup(FlottCommand, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            with _mistakes_as_json(ctx, args):
+            with _usage_errors_as_json(ctx, args):
                 return super().resolve_command(ctx, args)
         except click.UsageError as error:
             nearest = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
@@ -95,7 +95,7 @@ def group(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], FlottG
 
 
 @contextmanager
-def _mistakes_as_json(ctx: click.Context, args: Sequence[str]) -> Iterator[None]:
+def _usage_errors_as_json(ctx: click.Context, args: Sequence[str]) -> Iterator[None]:
     """Report usage errors as JSON if the command line contains ``--json``, also after the error."""
     before = tuple(args)
     try:

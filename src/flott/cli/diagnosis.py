@@ -153,7 +153,7 @@ def java(environment: dict[str, str] | None = None) -> Diagnosis:
     text = done.stderr + done.stdout
     number = re.search(r'version "(?:1\.)?(\d+)[^"]*"', text)
     if number is None:
-        return _wrong("java", f"{command} says {text.strip()[:100]!r}", fix)
+        return _wrong("java", f"{command} prints {text.strip()[:100]!r}", fix)
     found = f"{number[0].removeprefix('version ').strip(chr(34))} ({command})"
     if int(number[1]) != 17 and int(number[1]) < 21:
         return _wrong("java", found, fix)
@@ -179,8 +179,8 @@ def spark(clock: Clock, program: str = _TINY_PROGRAM) -> Diagnosis:
         return _wrong("spark", "a small job did not end within 180 s", "Look for a Spark that hangs: is the disk full?")
     if done.returncode:
         last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
-        return _wrong("spark", f"a tiny job failed:\n{last}", "See above; the line about Java says which one is used.")
-    return _ok("spark", f"a tiny job took {clock.monotonic() - began:.1f} s")
+        return _wrong("spark", f"a small job failed:\n{last}", "See above; the line about Java shows which is used.")
+    return _ok("spark", f"a small job took {clock.monotonic() - began:.1f} s")
 
 
 # ---------------------------------------------------------------------------------------------------------- the machine

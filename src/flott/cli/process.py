@@ -53,7 +53,7 @@ def end(pid: int, announced_ms: int, await_end: Callable[[float], bool]) -> str:
     return "" if not is_same(pid, announced_ms) else "nothing"
 
 
-def last_words(folder: Path, *names: str) -> str:
+def output_tail(folder: Path, *names: str) -> str:
     """Return the end of the first of these files that is not empty."""
     for file in (folder / name for name in names):
         try:

@@ -48,22 +48,22 @@ def _exit_code(invocation: Invocation, run: Callable[[], Any]) -> int:
         return outcome if isinstance(outcome, int) else ExitCode.OK
     except (click.Abort, KeyboardInterrupt):
         if invocation.terminal.json:
-            return _tell(invocation, ExitCode.INTERRUPTED, "Interrupted", "Interrupted.")
+            return _report_error(invocation, ExitCode.INTERRUPTED, "Interrupted", "Interrupted.")
         invocation.terminal.note("Interrupted.")
         return ExitCode.INTERRUPTED
     except click.ClickException as error:
         if invocation.terminal.json:
-            return _tell(invocation, error.exit_code, "UsageError", error.format_message())
+            return _report_error(invocation, error.exit_code, "UsageError", error.format_message())
         with suppress(BrokenPipeError):
             error.show()
         return error.exit_code
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             traceback.print_exc()
-        return _tell(invocation, exit_code_of(error), type(error).__name__, _message(error))
+        return _report_error(invocation, exit_code_of(error), type(error).__name__, _message(error))
 
 
-def _tell(invocation: Invocation, code: int, kind: str, message: str) -> int:
+def _report_error(invocation: Invocation, code: int, kind: str, message: str) -> int:
     """Write an error message, unless stderr is closed."""
     with suppress(BrokenPipeError):
         invocation.terminal.error(message, kind, code)

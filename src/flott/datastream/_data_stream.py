@@ -130,7 +130,7 @@ class DataStream(ProgramStep, Generic[T]):
         """Return the stream itself as a cached one, for ported programs."""
         from flott.datastream._cached_stream import CachedDataStream
 
-        without_effect("cache()", "every job computes its streams anew; write to files what a later job should read")
+        without_effect("cache()", "every job computes its streams again; write records that a later job reads to files")
         return CachedDataStream(self._environment, self._id, self._type)
 
     # -------------------------------------------------------------------------------------------------- transformations

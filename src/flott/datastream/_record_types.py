@@ -84,17 +84,17 @@ def emitted_type(spec: specs.OperatorSpec) -> TypeInformation | None:
     """Return the type that the annotations of an operator's function state for the emitted records."""
     function, methods, many = _function_of(spec)
     try:
-        said = _class_hint(function)
-        if said is None:
-            said = _common_hint([_of_element(hint) if many else hint for hint in _return_hints(function, methods)])
-        found = None if said is None else type_of(said, type_variables(type(function)))
+        stated = _class_hint(function)
+        if stated is None:
+            stated = _common_hint([_of_element(hint) if many else hint for hint in _return_hints(function, methods)])
+        found = None if stated is None else type_of(stated, type_variables(type(function)))
     except ProgramError:
         return None
     return None if found == PICKLED else found
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Which function says it
+# The functions and their annotations
 # ---------------------------------------------------------------------------------------------------------------------
 
 #: For each kind of operator: the emitting methods of its function, and whether they return many records at once.
@@ -183,14 +183,14 @@ def _is_filled(cell: Any) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What it says
+# The type of an annotation
 # ---------------------------------------------------------------------------------------------------------------------
 
 
 def _common_hint(hints: list[Any]) -> Any:
     """Return the hint on which all emitting methods agree, or None."""
-    said = [hint for hint in hints if hint is not NoneType]
-    return said[0] if said and all(hint == said[0] for hint in said) and said[0] is not Any else None
+    stated = [hint for hint in hints if hint is not NoneType]
+    return stated[0] if stated and all(hint == stated[0] for hint in stated) and stated[0] is not Any else None
 
 
 def _of_element(hint: Any) -> Any:

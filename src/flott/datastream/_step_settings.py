@@ -101,8 +101,8 @@ class ProgramStep:
             return step
         raise ProgramError(
             f"{setting}() was called on the result of {step.name}() ({step.source_line}), which is not an operator: it"
-            f" only says {_meaning(step)}. Call {setting}() on the operator before {step.name}(), or on the one after"
-            " it."
+            f" only determines {_meaning(step)}. Call {setting}() on the operator before {step.name}(), or on the one"
+            " after it."
         )
 
     def _refine(self, **changes: Any) -> Self:

@@ -125,6 +125,6 @@ def _check_predicates(strategy: object) -> None:
         value = getattr(strategy, name)
         if value is not None and not callable(value):
             raise ProgramError(
-                f"{name} of {type(strategy).__name__} is a callable that says whether to try again, or None, found"
+                f"{name} of {type(strategy).__name__} is a callable that returns whether to try again, or None, found"
                 f" {value!r}."
             )

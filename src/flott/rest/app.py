@@ -66,7 +66,7 @@ def create_app(gateway: ClusterGateway, programs: ProgramStore, clock: Clock | N
     """Return the application that serves this JobManager."""
     operations = Operations(clock or SystemClock(), gateway.configuration.get(options.REST_ASYNC_STORE_DURATION))
     app = Starlette()
-    app.router.default = Door(gateway, programs, operations, Routes.of(all_endpoints()))
+    app.router.default = RequestHandler(gateway, programs, operations, Routes.of(all_endpoints()))
     return app
 
 
@@ -109,7 +109,7 @@ class Routes:
         return self.parameter
 
 
-class Door:
+class RequestHandler:
     """Admit every request, find its endpoint, validate it, and respond in Flink's form."""
 
     def __init__(self, gateway: ClusterGateway, programs: ProgramStore, operations: Operations, routes: Routes):
@@ -151,7 +151,7 @@ class Door:
         method = "GET" if request.method == "HEAD" else request.method
         if method == "GET" and (page := self._dashboard.page(request.url.path.removeprefix("/"))) is not None:
             return page
-        found = self._routes.find(method, _asked(request.scope))
+        found = self._routes.find(method, _path_segments(request.scope))
         if found is None:
             raise Refusal(404, f"Not found: {request.method} {request.url.path}")
         endpoint, texts = found
@@ -215,7 +215,7 @@ def error_response(error: BaseException, request: Request) -> Response:
     return response
 
 
-def _asked(scope: Scope) -> list[str]:
+def _path_segments(scope: Scope) -> list[str]:
     """Return the segments of the path, still percent-encoded, without the version.
 
     An encoded slash separates nothing.

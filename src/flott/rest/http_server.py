@@ -69,7 +69,7 @@ class RestServer:
         self._thread.start()
         self._server.settled.wait()
         if not self._server.started:
-            raise ClusterError("The REST server did not start; its log says why.")
+            raise ClusterError("The REST server did not start; see its log.")
         port: int = self._socket.getsockname()[1]
         return port
 

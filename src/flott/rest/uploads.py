@@ -34,7 +34,7 @@ async def form_of(request: Request) -> AsyncIterator[FormData]:
     except (KeyError, UnicodeDecodeError) as error:  # no boundary; headers of a part that are not text
         raise Refusal(400, f"The multipart form cannot be read: {type(error).__name__}: {error}.") from error
     except OSError as error:  # of files that are too large for memory
-        raise _no_room(error, tempfile.gettempdir()) from error
+        raise _disk_full(error, tempfile.gettempdir()) from error
 
 
 async def bytes_of(form: FormData, name: str) -> bytes:
@@ -64,10 +64,10 @@ async def store(part: UploadFile, target: Path) -> None:
     try:
         await asyncio.to_thread(copy)
     except OSError as error:
-        raise _no_room(error, str(target.parent)) from error
+        raise _disk_full(error, str(target.parent)) from error
 
 
-def _no_room(error: OSError, folder: str) -> Exception:
+def _disk_full(error: OSError, folder: str) -> Exception:
     """Return a refusal if the disk is full. Other errors are raised unchanged."""
     if not is_full(error):
         return error

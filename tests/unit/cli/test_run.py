@@ -296,7 +296,7 @@ def test_ctrl_c_can_leave_the_job_to_itself(tmp_path: Path, session: FakeJobMana
     terminal.type("\x03")
     terminal.expect(r"\(g\)o on watching\?")
     terminal.type("d\n")
-    terminal.expect(f"The job {JOB} goes on")
+    terminal.expect(f"The job {JOB} continues")
     assert terminal.wait() == 0
     assert session.requests == []
     assert "Traceback" not in terminal.shown
@@ -307,7 +307,7 @@ def test_a_second_ctrl_c_leaves_the_job_to_itself(tmp_path: Path, session: FakeJ
     terminal.type("\x03")
     terminal.expect(r"\(g\)o on watching\?")
     terminal.type("\x03")
-    terminal.expect(f"The job {JOB} goes on")
+    terminal.expect(f"The job {JOB} continues")
     assert terminal.wait() == 130
     assert session.requests == []
 
@@ -318,7 +318,7 @@ def test_an_order_that_is_refused_is_told_and_the_job_goes_on(tmp_path: Path, se
     terminal.type("\x03")
     terminal.expect(r"\(g\)o on watching\?")
     terminal.type("c\n")
-    terminal.expect("Nothing is known of .* The job goes on")
+    terminal.expect("Nothing is known of .* The job continues")
     session.end(JOB, "FINISHED")
     assert terminal.wait() == 0
 
@@ -334,6 +334,6 @@ def test_without_a_terminal_an_interrupt_leaves_the_job_to_itself(tmp_path: Path
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert f"The job {JOB} goes on: `flott cancel {JOB}` ends it." in err
+    assert f"The job {JOB} continues: `flott cancel {JOB}` ends it." in err
     assert "Traceback" not in err
     assert session.requests == []

@@ -74,7 +74,7 @@ def test_a_cached_stream_is_the_stream_itself(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.WARNING, "flott.porting"):
         cached = env.from_collection([1, 2]).map(lambda n: n * n).cache()
     assert isinstance(cached, CachedDataStream)
-    assert "cache() has no effect in Flott: every job computes its streams anew" in caplog.text
+    assert "cache() has no effect in Flott: every job computes its streams again" in caplog.text
     assert collect(cached) == collect(cached.map(lambda n: n)) == [1, 4]
     cached.invalidate()
     with pytest.raises(ProgramError, match="not for a keyed stream"):

@@ -131,5 +131,5 @@ def test_a_program_that_comes_to_nothing_is_ended(client: TestClient, monkeypatc
     for path in (f"/jars/{ident}/run", f"/jars/{ident}/plan"):
         reply = client.post(path, json={})
         assert reply.status_code == 500
-        assert "came to nothing" in reply.json()["errors"][0]
+        assert "reached no job within" in reply.json()["errors"][0]
     assert all(run.ended.wait(120) for run in started)

@@ -59,8 +59,8 @@ def stop(
     verb = "Draining" if drain else "Suspending"
     terminal.note(f'{verb} job "{ident}" with a {format_type.upper()} savepoint.')
     order = StopWithSavepoint(drain, directory, SavepointFormatType[format_type.upper()])
-    said = "Successfully trigger stop-with-savepoint in detached mode" if detached else None
-    conclude_savepoint(invocation, ident, trigger(client, ident, order), detached=said)
+    message = "Successfully trigger stop-with-savepoint in detached mode" if detached else None
+    conclude_savepoint(invocation, ident, trigger(client, ident, order), detached=message)
 
 
 @command("rescale")

@@ -64,7 +64,7 @@ def start(
     configuration = invocation.configuration
     found = LocalCluster.of(configuration)
     if found.running is not None:
-        return _say_started(invocation, found.running, found.folder, already=True)
+        return _report_start(invocation, found.running, found.folder, already=True)
     if foreground:
         from flott.server import serve
 
@@ -84,7 +84,7 @@ def start(
         }  # fmt: skip
         invocation.terminal.show(document, f"The JobManager stands by (process {started.pid}): {leader} leads.")
         return ExitCode.OK
-    return _say_started(invocation, announcement, folders.own, already=False)
+    return _report_start(invocation, announcement, folders.own, already=False)
 
 
 @cluster.command("stop")
@@ -129,7 +129,7 @@ def _await_start(
     def ready() -> bool:
         if (code := started.poll()) is not None:
             reason = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
-            raise ClusterError(f"The JobManager {reason}.{_said(folders)}")
+            raise ClusterError(f"The JobManager {reason}.{_output(folders)}")
         return running() is not None and invocation.is_answered()
 
     with invocation.terminal.busy("Starting the JobManager"):
@@ -137,7 +137,7 @@ def _await_start(
     found = running()
     if not done or found is None:
         raise UnreachableError(
-            f"The JobManager (process {started.pid}) runs, but did not answer within {timeout} s.{_said(folders)}"
+            f"The JobManager (process {started.pid}) runs, but did not answer within {timeout} s.{_output(folders)}"
         )
     return found
 
@@ -168,7 +168,7 @@ def _stop(invocation: Invocation, found: LocalCluster, timeout: int) -> str:
     return by or "request"
 
 
-def _say_started(invocation: Invocation, announcement: RunningCluster, folder: Path, already: bool) -> int:
+def _report_start(invocation: Invocation, announcement: RunningCluster, folder: Path, already: bool) -> int:
     cluster_id = _cluster_id(invocation.configuration)
     document = {
         "cluster": cluster_id, "url": announcement.url, "pid": announcement.pid, "folder": str(folder),
@@ -285,8 +285,8 @@ def _cluster_id(configuration: Configuration) -> str:
     return configuration.get(cluster_options.CLUSTER_ID)
 
 
-def _said(folders: ClusterFolders) -> str:
-    return process.last_words(folders.logs, "jobmanager.out", "jobmanager.log")
+def _output(folders: ClusterFolders) -> str:
+    return process.output_tail(folders.logs, "jobmanager.out", "jobmanager.log")
 
 
 def _await(done: Callable[[], bool], seconds: float, clock: Clock) -> bool:

@@ -108,8 +108,8 @@ def plan_of_program(invocation: Invocation, words: Sequence[str]) -> dict[str, A
 
     with tempfile.TemporaryDirectory(prefix="flott-plan-") as folder:
         file = Path(folder, "plan.json")
-        handed_on = environment_of(invocation, invocation.properties)
-        environment = {**os.environ, **handed_on, PLAN_VARIABLE: str(file)}
+        passed_settings = environment_of(invocation, invocation.properties)
+        environment = {**os.environ, **passed_settings, PLAN_VARIABLE: str(file)}
         done = subprocess.run(
             [sys.executable, "-P", "-m", "flott.client.program", *words], env=environment, check=False,
             stdout=sys.stderr.fileno() if _has_descriptor() else subprocess.DEVNULL,

@@ -178,7 +178,7 @@ class _Session:
             chosen = [node for node in self._graph.nodes if isinstance(node.spec, SinkSpec)]
         return Watch(frozenset(ids[node.id] for node in chosen), ANY_KEY if key is None else literal(key))
 
-    # --- what is said of it ------------------------------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------------------------------
 
     def _report(
         self, once: Replayed, again: Replayed | None, watch: Watch, asked: bool, limit: int,
@@ -366,14 +366,14 @@ class _GraphTaker:
 def graph_of_program(invocation: Invocation, words: Sequence[str]) -> tuple[StreamGraph, Configuration]:
     """Run a program's main in this process up to its first job, and return the graph of that job."""
     from flott import execution
-    from flott.cli.programs.environment import handed_on
+    from flott.cli.programs.environment import passed_settings
     from flott.client.program import ended_without_job, program_of, run_program
 
     taker = _GraphTaker()
     try:
         with ExitStack() as stack:
             stack.enter_context(execution.taken_over(taker))
-            stack.enter_context(handed_on(invocation, invocation.properties))
+            stack.enter_context(passed_settings(invocation, invocation.properties))
             stack.enter_context(redirect_stdout(sys.stderr))  # the program's output is not part of the result
             run_program(words[0], words[1:])
     except SystemExit:

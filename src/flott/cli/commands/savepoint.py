@@ -77,8 +77,8 @@ def create(invocation: Invocation, job: str, directory: str | None, format_type:
     ident, client, terminal = job_id(invocation, job), invocation.client, invocation.terminal
     terminal.note(f"Triggering savepoint for job {ident}.")
     order = TakeSavepoint(directory, SavepointFormatType[format_type.upper()])
-    said = "Successfully trigger manual savepoint" if detached else None
-    conclude_savepoint(invocation, ident, trigger(client, ident, order), detached=said)
+    message = "Successfully trigger manual savepoint" if detached else None
+    conclude_savepoint(invocation, ident, trigger(client, ident, order), detached=message)
     if not detached:
         terminal.note("You can resume your program from this savepoint with flott run -s PATH.")
 

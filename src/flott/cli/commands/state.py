@@ -171,11 +171,11 @@ def open_place(invocation: Invocation, place: str) -> StateSnapshot:
     if not Path(place.removeprefix("file:")).exists() and "/" not in place:
         place = directory_of(invocation, job_id(invocation, place))
     snapshot = open_snapshot(place)
-    _make_classes_known(invocation, snapshot.job_id)
+    _import_classes(invocation, snapshot.job_id)
     return snapshot
 
 
-def _make_classes_known(invocation: Invocation, ident: str) -> None:
+def _import_classes(invocation: Invocation, ident: str) -> None:
     """Import the classes of the job's state, if the job is stored here. If not, reading them raises an error."""
     from flott.cli.commands.replay import graph_of_kept_job
 

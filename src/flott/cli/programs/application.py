@@ -14,8 +14,8 @@ from typing import Any
 
 from flott.cli.invocation import Invocation
 from flott.cli.options import set_jobmanager
-from flott.cli.process import last_words
-from flott.cli.programs.environment import environment_of, handed_on
+from flott.cli.process import output_tail
+from flott.cli.programs.environment import environment_of, passed_settings
 from flott.cli.programs.interruption import Interruption
 from flott.cli.programs.job_watch import JobWatch
 from flott.cli.programs.session import conclude
@@ -50,13 +50,13 @@ def run_application(invocation: Invocation, command: Sequence[str], master: str)
             for watch in watches:
                 watch.finish()
 
-        with handed_on(invocation, invocation.properties), _output_aside(invocation.terminal.json):
+        with passed_settings(invocation, invocation.properties), _output_to_stderr(invocation.terminal.json):
             code = server.run_application(command, configuration, on_ready=follow, on_done=look_a_last_time)
     return conclude(invocation, watches[0], code) if watches else code
 
 
 @contextmanager
-def _output_aside(aside: bool) -> Iterator[None]:
+def _output_to_stderr(aside: bool) -> Iterator[None]:
     """Redirect the output of the program's process to stderr, because stdout contains one document."""
     if not aside:
         yield
@@ -80,7 +80,7 @@ def start_application(invocation: Invocation, command: Sequence[str], master: st
     properties = {"flott.cluster.dir": str(folder), "rest.port": "0", **invocation.properties}
     with open(logs / "application.out", "wb") as output:
         process = subprocess.Popen(
-            [sys.executable, *COMMAND_LINE, "run", "--target", master, *_again(command)],
+            [sys.executable, *COMMAND_LINE, "run", "--target", master, *_command_line(command)],
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, **environment_of(invocation, properties)},
         )  # fmt: skip
@@ -96,7 +96,7 @@ def start_application(invocation: Invocation, command: Sequence[str], master: st
     return ExitCode.OK
 
 
-def _again(command: Sequence[str]) -> list[str]:
+def _command_line(command: Sequence[str]) -> list[str]:
     """Return the command line of the application: our own options, then the program and its arguments."""
     return list(command) if command[0] == "-m" else ["--", *command]
 
@@ -122,7 +122,7 @@ def _await_first_job(
         clock.wait(never, 200)
     if code == 0:
         return None, ""
-    raise ClusterError(f"The application ended with exit code {code}.{last_words(folder / 'logs', 'application.out')}")
+    raise ClusterError(f"The application ended with exit code {code}.{output_tail(folder / 'logs', 'application.out')}")
 
 
 def _first_job(url: str, configuration: Configuration) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ def environment_of(invocation: Invocation, properties: Mapping[str, str]) -> dic
 
 
 @contextmanager
-def handed_on(invocation: Invocation, properties: Mapping[str, str]) -> Iterator[None]:
+def passed_settings(invocation: Invocation, properties: Mapping[str, str]) -> Iterator[None]:
     """Set the variables for this process and the processes that it starts."""
     made = environment_of(invocation, properties)
     before = {name: os.environ.get(name) for name in made}

@@ -70,7 +70,7 @@ class Interruption:
 
     def _ask(self) -> str:
         if self._can_detach:
-            question = "(d)etach and let the job go on, (c)ancel it, (s)top it with a savepoint, or (g)o on watching?"
+            question = "(d)etach from the running job, (c)ancel it, (s)top it with a savepoint, or (g)o on watching?"
             return self._terminal.ask(f"\n{question}", "dcsg")
         return self._terminal.ask("\n(c)ancel the job, (s)top it with a savepoint, or (g)o on?", "csg")
 
@@ -85,7 +85,7 @@ class Interruption:
                 case "s":
                     self._stop(job_id)
         except FlottError as error:
-            self._terminal.warn(f"{error} The job goes on.")
+            self._terminal.warn(f"{error} The job continues.")
 
     def _stop(self, job_id: str) -> None:
         self._terminal.note("Stopping with a savepoint …")

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 
 from flott.cli.invocation import Invocation
 from flott.cli.options import set_jobmanager
-from flott.cli.programs.environment import handed_on
+from flott.cli.programs.environment import passed_settings
 from flott.cli.programs.interruption import Interruption
 from flott.cli.programs.job_watch import JobWatch
 from flott.client.exit_codes import ExitCode
@@ -27,7 +27,7 @@ def run_on_session(invocation: Invocation, command: Sequence[str], detached: boo
     watch = JobWatch(invocation.terminal, client, detached=detached)
     output = sys.stderr if invocation.terminal.json else sys.stdout
     with (
-        handed_on(invocation, {**properties, **_address(invocation)}),
+        passed_settings(invocation, {**properties, **_address(invocation)}),
         Interruption(invocation.terminal, client, watch, can_detach=True) as interruption,
         watched(watch.job_submitted),
         redirect_stdout(output),
@@ -38,7 +38,7 @@ def run_on_session(invocation: Invocation, command: Sequence[str], detached: boo
             watch.finish()
     left = interruption.detached
     if left is not None:
-        invocation.terminal.note(f"The job {left.job_id} goes on: `flott cancel {left.job_id}` ends it.")
+        invocation.terminal.note(f"The job {left.job_id} continues: `flott cancel {left.job_id}` ends it.")
         code = ExitCode.INTERRUPTED if left.interrupted else ExitCode.OK
     elif code == ExitCode.INTERRUPTED:
         invocation.terminal.note("Interrupted.")

@@ -29,7 +29,7 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
         is_case_sensitive: bool = True,
     ):
         if not is_case_sensitive:
-            raise ProgramError("Flott tells the columns of Parquet files apart by case: name them as the file does.")
+            raise ProgramError("Column names of Parquet files are case-sensitive in Flott: use the names of the file.")
         ParquetFormat.__init__(self, tuple(field_names(row_type)), record="row", batch_size=batch_size)
 
 

@@ -126,7 +126,7 @@ async def run(call: RestCall) -> RunResponse:
     """Run a program until it has submitted a job."""
     _check_enabled(call)
     started = await asyncio.to_thread(call.programs.run, call.path["jarid"], run_request(call.query, call.body or {}))
-    job = await _told(call, started, started.job, RUN_TIMEOUT)
+    job = await _outcome(call, started, started.job, RUN_TIMEOUT)
     return {"jobid": job, "applicationId": job}
 
 
@@ -134,17 +134,17 @@ async def plan(call: RestCall) -> PlanResponse:
     """Return the plan of a program."""
     _check_enabled(call)
     started = await asyncio.to_thread(call.programs.plan, call.path["jarid"], run_request(call.query, call.body or {}))
-    plans = await _told(call, started, started.plan, PLAN_TIMEOUT)
+    plans = await _outcome(call, started, started.plan, PLAN_TIMEOUT)
     return {"plan": plans["plan"]}
 
 
-async def _told(call: RestCall, run: ProgramRun, future: Future[T], timeout_s: float) -> T:
+async def _outcome(call: RestCall, run: ProgramRun, future: Future[T], timeout_s: float) -> T:
     """Return the outcome of a program run. End a run that takes too long."""
     try:
         return await outcome_of(future, timeout_s)
     except TimeoutError:
         call.programs.end(run)
-        raise Refusal(500, f"{run.program.name} submitted no job within {timeout_s:g} s; it was ended.") from None
+        raise Refusal(500, f"{run.program.name} reached no job within {timeout_s:g} s; it was ended.") from None
 
 
 def run_request(query: Mapping[str, Any], body: Mapping[str, Any]) -> RunRequest:
