@@ -108,11 +108,11 @@ class RowTypeInfo(TypeInformation):
         object.__setattr__(self, "_record_names", names or tuple(f"f{position}" for position in range(len(types))))
 
     def get_field_names(self) -> list[str]:
-        """The names; Flink's ``f0``, ``f1``, … where none were given."""
+        """Return the names; Flink's ``f0``, ``f1``, … where none were given."""
         return list(self._record_names)
 
     def get_field_index(self, field_name: str) -> int:
-        """The position of a field, -1 if there is none of this name."""
+        """Return the position of a field, -1 if there is none of this name."""
         names = self.get_field_names()
         return names.index(field_name) if field_name in names else -1
 
@@ -217,7 +217,7 @@ def _checked_types(field_types: Iterable[TypeInformation]) -> tuple[TypeInformat
 
 
 def _transpose(records: Sequence[Any], arity: int) -> list[Sequence[Any]] | None:
-    """The columns of the records, or None if one of them does not have ``arity`` fields."""
+    """Return the columns of the records, or None if one of them does not have ``arity`` fields."""
     if arity == 0 or not records:
         return [()] * arity if not any(map(len, records)) else None
     try:
@@ -250,7 +250,7 @@ def _columns_match(types: tuple[TypeInformation, ...], records: Sequence[Any]) -
 
 
 def _convert_columns(types: tuple[TypeInformation, ...], columns: list[Sequence[Any]] | None) -> list[list[Any]] | None:
-    """Every column of its type; None where the records must be looked at one by one to find the first bad one."""
+    """Return every column converted to its type; None if the first bad record must be found one by one."""
     if not columns:
         return None
     try:
@@ -262,7 +262,7 @@ def _convert_columns(types: tuple[TypeInformation, ...], columns: list[Sequence[
 def _admit_fields(
     owner: TypeInformation, types: tuple[TypeInformation, ...], values: Sequence[Any], names: list[str] | None = None
 ) -> list[Any] | None:
-    """The admitted values, None if they are all as they were."""
+    """Return the admitted values, None if they are all as they were."""
     if len(values) != len(types):
         raise Rejected(values, owner, f"it has {len(values)} fields instead of {len(types)}")
     admitted = []

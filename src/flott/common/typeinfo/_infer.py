@@ -59,7 +59,7 @@ _ATOMS: dict[Any, TypeInformation] = {
 
 
 def type_of(hint: object, variables: Mapping[Any, Any] | None = None) -> TypeInformation:
-    """The type a hint stands for; raises ``ProgramError`` for what is no hint.
+    """Return the type a hint stands for; raises ``ProgramError`` for what is no hint.
 
     ``variables``: what its type variables stand for.
 
@@ -74,7 +74,7 @@ def type_of(hint: object, variables: Mapping[Any, Any] | None = None) -> TypeInf
 
 
 def resolved(annotation: object, global_names: Mapping[str, Any], local_names: Mapping[str, Any]) -> Any:
-    """An annotation with every text in it read as Python, or ``Any`` if a name in it is not to be found."""
+    """Return an annotation with every text in it read as Python, or ``Any`` if a name in it is not found."""
     holder = SimpleNamespace(__annotations__={"it": annotation})
     try:
         return typing.get_type_hints(holder, dict(global_names), dict(local_names), include_extras=True)["it"]
@@ -83,7 +83,7 @@ def resolved(annotation: object, global_names: Mapping[str, Any], local_names: M
 
 
 def type_variables(kind: type, arguments: tuple[Any, ...] = ()) -> dict[Any, Any]:
-    """What the type variables of a class and of its bases stand for, where that is said.
+    """Return what the type variables of a class and of its bases stand for, where that is said.
 
     >>> class Lengths(typing.Generic[typing.AnyStr]): ...
     >>> class OfBytes(Lengths[bytes]): ...
@@ -116,7 +116,7 @@ class _Scope:
 
 
 def _substituted(hint: Any, variables: Mapping[Any, Any]) -> Any:
-    """The hint without type variables; one that means nothing here is ``Any``."""
+    """Return the hint without type variables; one that means nothing here is ``Any``."""
     if isinstance(hint, TypeVar):
         return variables.get(hint, Any)
     parameters = getattr(hint, "__parameters__", ())
@@ -156,7 +156,7 @@ def _type_of(hint: Any, scope: _Scope) -> TypeInformation:
 
 
 def _unwrap(hint: Any, scope: _Scope) -> tuple[Any, _Arguments]:
-    """What a hint is about and its arguments, without what only surrounds it: Annotated, Required, NewType."""
+    """Return what a hint is about and its arguments, without Annotated, Required and NewType around it."""
     while True:
         origin = typing.get_origin(hint)
         if origin in (typing.Annotated, Required, NotRequired, typing.Final):
@@ -181,7 +181,7 @@ def _literal(values: tuple[Any, ...]) -> TypeInformation:
 
 
 def _is_alias(hint: object) -> bool:
-    """Whether it was made by ``type X = …``, which Python has since 3.12."""
+    """Return whether it was made by ``type X = …``, which Python has since 3.12."""
     return type(hint).__name__ == "TypeAliasType"
 
 
@@ -259,7 +259,7 @@ def _typed_dict(kind: type, scope: _Scope) -> TypeInformation:
 
 
 def _class_hints(kind: type) -> dict[str, Any]:
-    """The annotations of a class and its bases. A name that is not to be found spoils its own annotation only."""
+    """Return the annotations of a class and its bases. A name that is not found spoils its own annotation only."""
     try:
         return typing.get_type_hints(kind, include_extras=True)
     except Exception:
@@ -273,7 +273,7 @@ def _class_hints(kind: type) -> dict[str, Any]:
 
 
 def optional_fields(kind: type) -> frozenset[str]:
-    """The fields of a class whose annotation names None as an alternative, which the type of the field does not say."""
+    """Return the fields of a class whose annotation names None as an alternative; their types do not say so."""
     return frozenset(name for name, hint in _class_hints(kind).items() if _names_none(hint))
 
 
@@ -283,7 +283,7 @@ def _names_none(hint: Any) -> bool:
 
 
 def _lenient(hint: Any, scope: _Scope) -> TypeInformation:
-    """The type of a field. Its annotation was written for other readers too, so what is unclear is pickled."""
+    """Return the type of a field. Its annotation was written for other readers too: what is unclear is pickled."""
     try:
         return _type_of(hint, scope)
     except ProgramError:

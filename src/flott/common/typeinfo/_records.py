@@ -33,7 +33,7 @@ class RecordTypeInfo(TypeInformation):
     _field_types: tuple[TypeInformation, ...]
 
     def get_record_class(self) -> type:
-        """The class of the records, as the program wrote it."""
+        """Return the class of the records, as the program wrote it."""
         return self._record_class
 
     def get_field_names(self) -> list[str]:
@@ -57,7 +57,7 @@ class RecordTypeInfo(TypeInformation):
             raise Rejected(value, self, f"{type(error).__name__}: {error}") from None
 
     def _admit_items(self, value: dict[Any, Any]) -> dict[str, Any]:
-        """The admitted fields of a dict, which may leave some out."""
+        """Return the admitted fields of a dict, which may leave some out."""
         unknown = [name for name in value if name not in self._field_names]
         if unknown:
             raise Rejected(value, self, f"it has the unknown keys {unknown}")

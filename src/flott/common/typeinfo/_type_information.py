@@ -30,7 +30,7 @@ class Rejected(Exception):
         self.value, self.declared, self.reason, self.path = value, declared, reason, path
 
     def under(self, step: str) -> Rejected:
-        """The same rejection seen from one level further out."""
+        """Return the same rejection seen from one level further out."""
         return Rejected(self.value, self.declared, self.reason, step + self.path)
 
 
@@ -42,19 +42,19 @@ class TypeInformation:
     get_java_type_info = no_java_object("get_java_type_info")
 
     def need_conversion(self) -> bool:
-        """Never: records are Python objects all the way, and there is no other form to convert them to."""
+        """Return False: records are Python objects all the way, and there is no other form to convert them to."""
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """The object itself."""
+        """Return the object itself."""
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:
-        """The object itself."""
+        """Return the object itself."""
         return obj
 
     def conform(self, values: list[Any]) -> list[Any]:
-        """The batch with every record of this type: ``values`` itself if nothing had to be converted.
+        """Return the batch with every record of this type: ``values`` itself if nothing had to be converted.
 
         None stands for null and is accepted everywhere. Raises ``TypeMismatchError`` for the first record that is
         neither of this type nor convertible to it without loss.
@@ -62,7 +62,7 @@ class TypeInformation:
         return values if self._matches(values) else self._convert(values)
 
     def _matches(self, values: Sequence[Any]) -> bool:
-        """Whether all values are of this type as they are."""
+        """Return whether all values are of this type as they are."""
         expected = self._python_type()
         found = list(map(type, values))
         if found.count(expected) == len(found):
@@ -74,16 +74,16 @@ class TypeInformation:
         return all(map(self._takes, kinds)) and self._contents_match(values)
 
     def _python_type(self) -> type:
-        """The class of the values."""
+        """Return the class of the values."""
         raise NotImplementedError
 
     def _takes(self, kind: type) -> bool:
-        """Whether values of this very class may stay as they are. Asked once per class and batch."""
+        """Return whether values of this very class may stay as they are. Asked once per class and batch."""
         # Numpy's scalars are unwrapped even where they subclass Python's: they pickle ten times as large.
         return issubclass(kind, self._python_type()) and kind.__module__ != "numpy"
 
     def _contents_match(self, values: Sequence[Any]) -> bool:
-        """What the class alone does not tell (a range, the elements) of values that are of the class, none null."""
+        """Return whether values of the class, none null, are of the type in what the class does not tell (a range)."""
         return True
 
     def _convert(self, values: list[Any]) -> list[Any]:
@@ -96,7 +96,7 @@ class TypeInformation:
         return values if all(map(is_, values, converted)) else converted
 
     def _admit(self, value: Any) -> Any:
-        """The value, or what it converts to; raises ``Rejected``."""
+        """Return the value, or what it converts to; raises ``Rejected``."""
         if value is None:
             return None
         value = unwrap_numpy(value)
@@ -105,13 +105,13 @@ class TypeInformation:
         return self._convert_one(value)
 
     def _admit_contents(self, value: Any) -> Any:
-        """One value of the right class, neither null: itself or its conversion."""
+        """Return one value of the right class, not null: itself or its conversion."""
         if self._contents_match((value,)):
             return value
         raise Rejected(value, self)
 
     def _convert_one(self, value: Any) -> Any:
-        """One value of another class."""
+        """Return one value of another class, converted."""
         raise Rejected(value, self)
 
     def _complaint(self, rejected: Rejected) -> str:
@@ -126,7 +126,7 @@ class TypeInformation:
 
 
 def unwrap_numpy(value: Any) -> Any:
-    """A numpy scalar as Python's own, a numpy array as a list; told by name, so that numpy need not be installed."""
+    """Return a numpy scalar as Python's own, a numpy array as a list. Goes by name: numpy need not be installed."""
     if type(value).__module__ != "numpy":
         return value
     if hasattr(value, "tolist"):

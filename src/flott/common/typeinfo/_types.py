@@ -28,7 +28,7 @@ class Types:
 
     @staticmethod
     def of(hint: object) -> TypeInformation:
-        """The type that a Python type hint stands for. Only in Flott.
+        """Return the type that a Python type hint stands for. Only in Flott.
 
         >>> Types.of(tuple[str, list[float]])
         TupleTypeInfo(String, ListTypeInfo<Double>)
