@@ -3,8 +3,8 @@
     python -m flott.server                the JobManager of a session, as flott cluster start starts it
     run_application(program, ...)         a JobManager for one program, that ends with it
 
-A standby answers requests with 503 and says who leads. When its turn comes it goes on with all jobs; when it loses the
-leadership it ends all it runs at once, and stands by again.
+A standby answers requests with 503 and names the leader. When it becomes the leader it continues all jobs. When it
+loses the leadership it ends all its jobs at once, and is a standby again.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class ClusterProcess:
                 if manager.ended.wait(_LOOK_SECONDS):
                     self._stop.set()
             if lost.is_set():
-                log.error("The leadership was lost: all jobs are ended here at once, and go on elsewhere.")
+                log.error("The leadership was lost: all jobs are ended here at once, and continue elsewhere.")
 
     def _who_leads(self) -> str | None:
         leader = self._election.leader()
@@ -176,14 +176,14 @@ def run_application(
 
 
 def _remove_unless(failed: Sequence[BaseException], folder: str) -> None:
-    """The folder of an application goes with it, but if it did not start: then the log in there says why."""
+    """Remove the folder of an application, unless it did not start: then the log in the folder says why."""
     if not failed:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """The signal ends an application in good order, as Ctrl-C does; the second one at once."""
+    """End the application in good order at the first SIGTERM, as at Ctrl-C, and at once at the second."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -232,7 +232,7 @@ def _running(cluster: ClusterProcess) -> list[str]:
 
 
 def _await_jobs(cluster: ClusterProcess) -> None:
-    """A program may leave its jobs running; the application is over when they are."""
+    """Wait for the jobs that the program has left running: the application ends when they have ended."""
     pause = threading.Event()
     while _running(cluster):
         pause.wait(_LOOK_SECONDS)
@@ -247,7 +247,7 @@ def _cancel_jobs(cluster: ClusterProcess) -> None:
 
 
 def _worst_end(cluster: ClusterProcess) -> int:
-    """The exit code of a program that went well and whose jobs may not have."""
+    """Return the exit code of a program that succeeded, by how its jobs ended."""
     manager = cluster.job_manager
     ends = {view.status for view in manager.jobs()} if manager is not None else set()
     if JobStatus.FAILED in ends:
@@ -272,7 +272,7 @@ def _require_extras() -> None:
 
 
 def main() -> int:
-    """The process ``flott cluster start`` starts; its settings come by file, environment and FLOTT_PROPERTIES."""
+    """Run the process of ``flott cluster start``; its settings come by file, environment and FLOTT_PROPERTIES."""
     try:
         configuration = _settings.load().configuration
         options.validate(configuration)

@@ -13,16 +13,16 @@ class ExitCode(IntEnum):
     OK = 0
     FAILED = 1  #: the command could not do what it was asked; the message says why
     USAGE = 2  #: the command line or the configuration is wrong
-    UNREACHABLE = 3  #: nobody answers where the JobManager should be
+    UNREACHABLE = 3  #: no JobManager answers at its address
     NO_SUCH_JOB = 4
     JOB_FAILED = 5  #: the job that was waited for ended as FAILED
     JOB_CANCELLED = 6  #: the job that was waited for ended as CANCELED
     INTERRUPTED = 130  #: Ctrl-C
-    PIPE_CLOSED = 141  #: whoever read the output has gone
+    PIPE_CLOSED = 141  #: the reader of the output has gone
 
     @property
     def meaning(self) -> str:
-        """For people: the reference page and the help are made of it."""
+        """Return the meaning in words, for the reference page and the help."""
         return _MEANINGS[self]
 
 
@@ -30,7 +30,7 @@ _MEANINGS = {
     ExitCode.OK: "done; for a job that was waited for: it finished",
     ExitCode.FAILED: "the command could not do what it was asked; the message says why",
     ExitCode.USAGE: "the command line or the configuration is wrong",
-    ExitCode.UNREACHABLE: "nobody answers where the JobManager should be",
+    ExitCode.UNREACHABLE: "no JobManager answers at its address",
     ExitCode.NO_SUCH_JOB: "the JobManager has no such job",
     ExitCode.JOB_FAILED: "the job that was waited for failed",
     ExitCode.JOB_CANCELLED: "the job that was waited for was cancelled",
@@ -40,7 +40,7 @@ _MEANINGS = {
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
-    """The exit code for what went wrong."""
+    """Return the exit code for an error."""
     match error:
         case errors.UnreachableError():
             return ExitCode.UNREACHABLE

@@ -1,4 +1,4 @@
-"""A job as it is handed to a JobManager: the pickled graph, its settings, and the files it needs. Client side."""
+"""Packs a job for a JobManager: the pickled graph, its settings, and the files it needs. Client side."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Package:
 def package(
     graph: StreamGraph, configuration: Configuration, program: str = "", clock: Clock | None = None
 ) -> Package:
-    """Everything that another process needs to run the job; refuses what cannot travel."""
+    """Return everything that another process needs to run the job; refuse what cannot travel."""
     options.validate(configuration)
     dependencies = job_dependencies(configuration, with_program=True)
     pickled = pickle_graph(graph)
@@ -66,7 +66,7 @@ def package(
 
 
 def program_name() -> str:
-    """What the user started, for people."""
+    """Return the name of the program that the user started, for people."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name != "__main__":
@@ -75,7 +75,7 @@ def program_name() -> str:
 
 
 def _portable(configuration: Configuration) -> Configuration:
-    """What the settings mean here, said so that they mean the same in another working directory."""
+    """Return the settings so that they mean the same in another working directory."""
     portable = without_paths(configuration)
     for key in portable.key_set():
         if key.startswith(_NOT_OF_THE_JOB):

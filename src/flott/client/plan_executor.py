@@ -21,7 +21,7 @@ from flott.graph.stream_graph import StreamGraph
 
 
 def make_executor(target: str) -> PlanExecutor:
-    """The executor for programs that are asked for their plan."""
+    """Return the executor for programs that are asked for their plan."""
     return PlanExecutor(Path(os.environ[execution.PLAN_VARIABLE]))
 
 
@@ -40,7 +40,7 @@ class PlanExecutor:
 
 
 def plan_of(graph: StreamGraph) -> dict[str, Any]:
-    """Both plans of a job."""
+    """Return both plans of a job."""
     job = chain(graph)
     plan = {
         "jid": "0" * 32,  # it has not been submitted

@@ -130,23 +130,23 @@ def main(arguments: Sequence[str]) -> int:
     except BaseException as error:
         _show(error)
         return exit_code_of(error)
-    if not execution.was_asked() and execution.PLAN_VARIABLE not in os.environ:  # who wants the plan says it
+    if not execution.was_asked() and execution.PLAN_VARIABLE not in os.environ:  # for a plan no job runs
         sys.stderr.write(f"{ended_without_job(arguments)}\n")
     return ExitCode.OK
 
 
 def program_of(arguments: Sequence[str]) -> str:
-    """The program in a command line such as ``main`` takes, as somebody would name it."""
+    """Return the name of the program in a command line of ``main``."""
     return " ".join(arguments[:2]) if arguments[0] == "-m" else arguments[0]
 
 
 def ended_without_job(arguments: Sequence[str]) -> str:
-    """What is said of a program that has come to its end and did nothing that Flott has seen."""
+    """Return the message for a program that has ended without running a job."""
     return f"{program_of(arguments)} ended without running a job: does it call execute() or execute_async()?"
 
 
 def _begin() -> None:
-    """Python files that were named for the job can be imported by its program, too."""
+    """Let the program import the Python files that were named for its jobs."""
     files = _settings.load().configuration.get(options.PYTHON_FILES)
     for path in reversed(local_paths(files or "")):
         _import_first(str(path.absolute().parent if path.suffix == ".py" else path.absolute()))
@@ -160,7 +160,7 @@ def _code_of(leaving: SystemExit) -> int:
 
 
 def _show(error: BaseException) -> None:
-    """As Python would, without the lines that are ours. What Flott has to say needs no causes."""
+    """Print an error as Python would, without the lines of Flott. An error of Flott is printed without its causes."""
     if isinstance(error, KeyboardInterrupt):
         return
     if isinstance(error, ImportError) and "no known parent package" in str(error):

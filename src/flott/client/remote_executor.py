@@ -58,7 +58,7 @@ class RemoteExecutor:
             return job.get_job_execution_result().result()
         except KeyboardInterrupt:
             if not _watchers:  # a watcher tells it
-                log.warning("The job goes on without this program: `flott cancel %s` ends it.", job.get_job_id())
+                log.warning("The job continues without this program: `flott cancel %s` ends it.", job.get_job_id())
             raise
 
     def submit(self, graph: StreamGraph, configuration: Configuration) -> JobClient:

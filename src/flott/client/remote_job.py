@@ -1,4 +1,4 @@
-"""A job on a cluster, as the program that submitted it sees it. Client side."""
+"""A job on a cluster: the client for the program that submitted it. Client side."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ log = logging.getLogger("flott.client")
 
 R = TypeVar("R")
 
-#: So long a job is waited for while nobody knows of it; a JobManager that takes over has to start Spark first.
+#: A job is waited for so long while no JobManager answers; one that takes over has to start Spark first.
 _PATIENCE_MS = 5 * 60_000
 _RETRY_DELAY_MS = 1000
 
@@ -108,7 +108,7 @@ class RemoteJob(OrderingClient):
         return ended
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """Of a job that has ended, the values; while it runs, their texts: a cluster's REST API shows no more."""
+        """Return the values of a job that has ended; while it runs, their texts, because REST shows no more."""
         return _answered(self._accumulators)
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
@@ -155,7 +155,7 @@ class RemoteJob(OrderingClient):
         return future
 
     def _watch(self) -> None:
-        """From now on somebody waits for the end."""
+        """Start the thread that waits for the end of the job, unless it runs already."""
         with self._watching:
             if self._is_watched:
                 return
@@ -176,7 +176,7 @@ class RemoteJob(OrderingClient):
             self._result.set_exception(error)
 
     def _patiently(self, ask: Callable[[], R]) -> R:
-        """Ask again while no JobManager leads: the job goes on with the next one, and with it who waits for it."""
+        """Ask again while no JobManager leads, because the next one continues the job."""
         began = self._clock.monotonic()
         while True:
             try:
@@ -184,7 +184,7 @@ class RemoteJob(OrderingClient):
             except UnreachableError as error:
                 if (self._clock.monotonic() - began) * 1000 >= _PATIENCE_MS:
                     raise
-                log.warning("The job %s is waited for, but: %s", self._job_id, error)
+                log.warning("The result of job %s is awaited, but: %s", self._job_id, error)
                 self._clock.wait(threading.Event(), _RETRY_DELAY_MS)
 
     def _take_results(self) -> bool:
@@ -215,7 +215,7 @@ class RemoteJob(OrderingClient):
         if status is JobStatus.CANCELED:
             raise JobCancelledError(f"Job {self._name!r} was cancelled.")
         if status is not JobStatus.FINISHED:
-            raise JobFailedError(f"Job {self._name!r} failed.\n\n{found['failure'] or 'Nobody knows why.'}")
+            raise JobFailedError(f"Job {self._name!r} failed.\n\n{found['failure'] or 'The reason is not known.'}")
         ledger = found["ledger"]
         return JobExecutionResult(
             JobID(self._job_id),

@@ -46,14 +46,14 @@ FormPart = tuple[str, str, bytes | IO[bytes]]
 #: What went wrong before the request was sent, so that any request may be sent again.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
-#: What it looks like when somebody is there and does not understand the question.
+#: Errors of a server that answers but does not speak the protocol.
 _HUNG_UP = (httpx.RemoteProtocolError, httpx.ReadError)
 
 _STRANGER = "that is no JobManager, or one of another version. Check rest.address and rest.port."
 
 
 class Answer(dict[str, Any]):
-    """An object in an answer. Whoever looks for a field that a JobManager would have sent is told that it is none."""
+    """An object in an answer. A field that every JobManager sends and that is missing raises ``ClusterError``."""
 
     def __init__(self, fields: Iterable[tuple[str, Any]], origin: str):
         super().__init__(fields)
@@ -82,13 +82,13 @@ class RestClient:
         self._clock: Clock = clock or SystemClock()
         self._answered = False
         self._url: str | None = None
-        self._election: Election | None = None  #: who leads, with high availability
+        self._election: Election | None = None  #: finds the leader, with high availability
         timeout = httpx.Timeout(
             configuration.get(options.REST_ANSWER_TIMEOUT) / 1000,
             connect=configuration.get(options.REST_CONNECTION_TIMEOUT) / 1000,
         )
         uses_tls = configuration.get(options.REST_TLS) and transport is None
-        # Who does not use TLS trusts nobody: to read all the authorities of the world would take the longest of all.
+        # Without TLS no certificate authorities are loaded, because loading them takes longer than all the rest.
         # trust_env: a proxy of this machine is not meant for a cluster's own addresses.
         self._http = httpx.Client(
             transport=transport,
@@ -100,7 +100,7 @@ class RestClient:
 
     @property
     def url(self) -> str:
-        """Where the JobManager is, or was when it was last looked for."""
+        """Return the address of the JobManager, as it was found last."""
         if self._url is None:
             self._url = self._find()
         return self._url
@@ -108,7 +108,7 @@ class RestClient:
     # -------------------------------------------------------------------------------------------------------- requests
 
     def get(self, path: str, **query: Any) -> Any:
-        """The answer to a question. ``path`` begins with a slash and has no version; None leaves a parameter out."""
+        """Return the answer to a GET. ``path`` begins with a slash and has no version; None leaves a parameter out."""
         return self._json("GET", path, query)
 
     def post(self, path: str, json: Any = None, **query: Any) -> Any:
@@ -132,21 +132,21 @@ class RestClient:
         return self._json("POST", path, {}, files=files, headers=headers)
 
     def text(self, path: str, **query: Any) -> str:
-        """The answer as it is: a log, say."""
+        """Return the text of an answer, such as a log."""
         return self._answer("GET", path, query).text
 
     def text_with_header(self, path: str, header: str, **query: Any) -> tuple[str, str | None]:
-        """The answer as it is, and one of its headers: where a log goes on, say."""
+        """Return the text of an answer and one of its headers, such as the cursor of a log."""
         response = self._answer("GET", path, query)
         return response.text, response.headers.get(header)
 
     def content(self, path: str, **query: Any) -> bytes:
-        """The answer as it is, if it is no text."""
+        """Return the bytes of an answer."""
         return self._answer("GET", path, query).content
 
     @contextmanager
     def stream_text(self, path: str, **query: Any) -> Iterator[Iterator[str]]:
-        """The answer as it comes, in pieces: a log that is still being written, say."""
+        """Yield the text of an answer as it arrives, such as a log that is being written."""
         request = self._request("GET", path, query, timeout=httpx.Timeout(None, connect=self._http.timeout.connect))
         with self._translated(request.method, path):
             response = self._http.send(request, stream=True)
@@ -218,7 +218,7 @@ class RestClient:
 
     def _may_repeat(self, method: str, error: UnreachableError, content: Mapping[str, Any]) -> bool:
         if "files" in content:
-            return False  # what was read of the files is gone; and who sends a job looks whether it arrived
+            return False  # the files were read already; the sender of a job checks whether it arrived
         return method == "GET" or isinstance(error.__cause__, _NOT_SENT) or error.__cause__ is None
 
     def _patience_ms(self) -> int:
@@ -249,7 +249,7 @@ class RestClient:
         if announced is not None and announced.url.rstrip("/") == self.url:
             return (
                 f"The JobManager of this cluster (process {announced.pid}) does not answer at {self.url}: {why}. If"
-                " it was killed, `flott cluster start` starts another one, which goes on with its jobs."
+                " it was killed, `flott cluster start` starts another one, which continues its jobs."
             )
         if isinstance(error, _HUNG_UP) and not self._answered and self.url.startswith("http:"):
             return (
@@ -326,7 +326,7 @@ def _host(address: str) -> str:
 
 
 def _is_error(response: httpx.Response) -> bool:
-    """Flink's clients know an error by its shape: an object with the one key ``errors``."""
+    """Return whether an answer has the shape of an error: an object with the one key ``errors``, as in Flink."""
     if not response.content.startswith(b'{"errors"'):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What the process that runs a job does with the files that came with it. Driver and job process.
+"""Unpacks and installs the files that came with a job, in the process that runs it. Driver and job process.
 
 Everything is unpacked: modules find their data files beside them, and shared libraries can be loaded. How it gets from
 here to Spark's workers is written in ``runtime.spark.files``.
@@ -29,7 +29,7 @@ class JobEnvironment:
     sources: Mapping[str, str] = field(default_factory=dict)  #: folder -> the archive that was unpacked there
 
     def make_importable(self) -> None:
-        """For functions that run in this very process."""
+        """Let functions that run in this process import from the folders."""
         put_first(self.imports)
 
 
@@ -58,7 +58,7 @@ def place_files(folder: Path, files: Sequence[JobFile]) -> JobEnvironment:
 
 
 def own_environment(configuration: Configuration, *, with_program: bool) -> JobEnvironment:
-    """For a job that runs where its program does. ``with_program``: workers cannot see the program's own files."""
+    """Return the environment of a job in its program's process. ``with_program``: workers need its modules, too."""
     dependencies = job_dependencies(configuration, with_program=with_program)
     if not dependencies:
         return JobEnvironment()
@@ -74,7 +74,7 @@ def put_first(folders: Sequence[str]) -> None:
 
 
 def package_cache() -> Path:
-    """Where requirements are installed, for all jobs of this user."""
+    """Return the folder in which requirements are installed for all jobs of this user."""
     return Path(os.environ.get("FLOTT_HOME") or "~/.flott").expanduser() / "packages"
 
 

@@ -275,7 +275,7 @@ def test_who_waits_for_a_job_waits_for_the_next_jobmanager_too(caplog: pytest.Lo
 
     rest = RestClient(Configuration(), transport=httpx.MockTransport(handle), clock=clock)
     assert RemoteJob(rest, RUNNING, "a job", clock=clock).get_job_execution_result().result(120).net_runtime_ms == 1
-    assert "is waited for, but" in caplog.text
+    assert "is awaited, but" in caplog.text
     clock.waited_ms, silent_until = 0, 10_000_000
     with pytest.raises(UnreachableError):
         RemoteJob(rest, RUNNING, "a job", clock=clock).get_job_execution_result().result(120)

@@ -1,6 +1,7 @@
-"""What changes a job: cancel, savepoint, stop, checkpoint, rescale.
+"""Endpoints that change a job: cancel, savepoint, stop, checkpoint, rescale.
 
-What takes a while is triggered here and asked for with the id that was returned; see ``flott.rest.operations``.
+An operation that takes a while is triggered, and its status is polled with the id that was returned; see
+``flott.rest.operations``.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ async def cancel(call: RestCall) -> Mapping[str, Any]:
 
 
 async def cancel_application(call: RestCall) -> Mapping[str, Any]:
-    """An application is one job, and has its id."""
+    """Cancel an application, which is one job and has its id."""
     return await _cancel(call.gateway, call.path["applicationid"])
 
 
@@ -71,7 +72,7 @@ async def _cancel(gateway: ClusterGateway, job_id: str) -> Mapping[str, Any]:
 
 
 async def heartbeat(call: RestCall) -> Mapping[str, Any]:
-    """Taken and without effect: a job of Flott's never depends on the client that submitted it."""
+    """Accept the heartbeat of a client without effect: a job never depends on the client that submitted it."""
     call.job()
     return {}
 
@@ -90,7 +91,7 @@ async def stop(call: RestCall) -> Mapping[str, Any]:
 
 
 def savepoint_state(call: RestCall) -> Mapping[str, Any]:
-    """How a savepoint, or a stop with one, stands."""
+    """Return the status of a savepoint, or of a stop with one."""
     return call.operations.outcome(_savepoints(call), call.path["triggerid"]).reply(lambda path: {"location": path})
 
 
@@ -100,7 +101,7 @@ async def checkpoint(call: RestCall) -> Mapping[str, Any]:
 
 
 def checkpoint_state(call: RestCall) -> Mapping[str, Any]:
-    """How a checkpoint stands."""
+    """Return the status of a checkpoint."""
     outcome = call.operations.outcome(_checkpoints(call), call.path["triggerid"])
     return outcome.reply(lambda number: {"checkpointId": number}, failure_name="failureCause")
 
@@ -112,7 +113,7 @@ async def dispose(call: RestCall) -> Mapping[str, Any]:
 
 
 def disposal_state(call: RestCall) -> Mapping[str, Any]:
-    """How a disposal stands."""
+    """Return the status of a disposal."""
     return call.operations.outcome(_DISPOSALS, call.path["triggerid"]).reply(lambda _: {})
 
 
@@ -125,12 +126,12 @@ async def rescale(call: RestCall) -> Mapping[str, Any]:
 
 
 def rescale_state(call: RestCall) -> Mapping[str, Any]:
-    """How a change of parallelism stands."""
+    """Return the status of a change of parallelism."""
     return call.operations.outcome(_rescales(call), call.path["triggerid"]).reply(lambda _: {})
 
 
 def requirements(call: RestCall) -> Mapping[str, Any]:
-    """The parallelism each vertex has. It is not a range: jobs of Flott take what they ask for."""
+    """Return the parallelism of each vertex. It is not a range: a job of Flott gets what it asks for."""
     return {
         vertex.id: {"parallelism": {"lowerBound": 1, "upperBound": vertex.parallelism}}
         for vertex in call.job().vertices
@@ -176,7 +177,7 @@ def rescale_orders(job: JobView, wanted: Mapping[str, Mapping[str, int]]) -> lis
 
 
 def _all_of(futures: list[Future[None]]) -> Future[None]:
-    """Done when all are; fails with the first that does."""
+    """Return a future that is done when all are; it fails with the first that fails."""
     together: Future[None] = Future()
     left = len(futures)
     counting = threading.Lock()  # some may end while others are still being listened to
@@ -202,7 +203,7 @@ def _all_of(futures: list[Future[None]]) -> Future[None]:
 
 
 def shut_down(call: RestCall) -> Mapping[str, Any]:
-    """End the JobManager. Its jobs are kept, and go on with the next one."""
+    """End the JobManager. Its jobs are kept, and the next JobManager continues them."""
     call.gateway.shut_down()
     return {}
 

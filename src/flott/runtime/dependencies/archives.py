@@ -23,12 +23,12 @@ _SKIPPED = {"__pycache__", ".git", ".hg", ".svn", ".mypy_cache", ".pytest_cache"
 
 
 def suffix_of(path: Path) -> str:
-    """The ending by which an archive is known; empty if it is none."""
+    """Return the suffix of an archive; empty if the file is none."""
     return next((suffix for suffix in TAR_SUFFIXES + ZIP_SUFFIXES if path.name.lower().endswith(suffix)), "")
 
 
 def files_in(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Everything below a folder that is worth sending, by the path in it; no caches, no virtual environments."""
+    """Return the files below a folder by their path in it, without caches and virtual environments."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if name not in _SKIPPED and not Path(parent, name, "pyvenv.cfg").exists()
@@ -40,14 +40,14 @@ def files_in(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def everything_in(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Every file below a folder, by the path in it."""
+    """Return every file below a folder by its path in it."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             yield file, file.relative_to(folder).as_posix()
 
 
 def write_zip(members: Iterable[tuple[Path, str]], stem: str, folder: Path) -> Path:
-    """An archive in a folder, named by its contents: what did not change is the same file."""
+    """Write an archive named by its contents, so that the same contents are the same file; return its path."""
     handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
     with open(handle, "w+b") as target, zipfile.ZipFile(target, "w") as archive:
         for file, name in members:
@@ -61,7 +61,7 @@ def write_zip(members: Iterable[tuple[Path, str]], stem: str, folder: Path) -> P
 
 
 def copy_named(path: Path, stem: str, folder: Path, suffix: str) -> Path:
-    """A copy of a file in a folder, named by its contents."""
+    """Copy a file to a folder, named by its contents; return the path of the copy."""
     handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
     os.close(handle)
     shutil.copyfile(path, draft)
@@ -69,7 +69,7 @@ def copy_named(path: Path, stem: str, folder: Path, suffix: str) -> Path:
 
 
 def digest_of(path: Path) -> str:
-    """The contents of a file in 16 hexadecimal digits."""
+    """Return the digest of a file in 16 hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 

@@ -29,7 +29,7 @@ LIMIT_BYTES = 64 << 20
 
 
 def root_of(main: ModuleType) -> Path | None:
-    """The folder, or the archive, that Python would find the program's modules in; None if nobody knows."""
+    """Return the folder or archive in which Python finds the program's modules; None if it is not known."""
     spec = getattr(main, "__spec__", None)
     file = getattr(main, "__file__", None)
     if file is None:
@@ -44,7 +44,7 @@ def root_of(main: ModuleType) -> Path | None:
 
 
 def members(main: ModuleType) -> list[tuple[Path, str]]:
-    """The files of the program's own modules, by their path below an entry of ``sys.path``."""
+    """Return the files of the program's own modules by their path below an entry of ``sys.path``."""
     root = root_of(main)
     if root is None or root.is_file():
         return []
@@ -56,13 +56,13 @@ def members(main: ModuleType) -> list[tuple[Path, str]]:
 
 
 def archive_of(main: ModuleType) -> Path | None:
-    """The archive that the program was started from, if it was."""
+    """Return the archive that the program was started from, if there is one."""
     root = root_of(main)
     return root if root is not None and root.is_file() and zipfile.is_zipfile(root) else None
 
 
 def _own_names(main: ModuleType, root: Path) -> list[str]:
-    """Top-level modules of the program: imported by now, or named by an import statement somewhere in them."""
+    """Return the top-level modules of the program: those that are imported, or named by an import statement."""
     names = {name.partition(".")[0] for name, module in list(sys.modules.items()) if _is_own(module, name, root)}
     names -= {"__main__", "__mp_main__"}  # the second one is the first, to multiprocessing
     waiting = [Path(main.__file__)] if main.__file__ else []
@@ -89,7 +89,7 @@ def _is_found_in(name: str, root: Path) -> bool:
 
 
 def _files_of(name: str, root: Path) -> Iterator[tuple[Path, str]]:
-    """A top-level module's file, or everything in a top-level package, as far as they are the program's own."""
+    """Return the file of a top-level module, or the files of a package, if they are the program's own."""
     spec = _spec_of(name)
     if spec is None:
         return
@@ -121,7 +121,7 @@ def _installed() -> tuple[Path, ...]:
 
 
 def _imported_by(file: Path) -> set[str]:
-    """Top-level names in the import statements of a source file, those inside functions too."""
+    """Return the top-level names in the import statements of a source file, also of those inside functions."""
     if file.suffix != ".py":
         return set()
     try:

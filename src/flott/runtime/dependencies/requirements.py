@@ -23,7 +23,7 @@ _LINES_SHOWN = 12
 
 
 def install(requirements: Path, cached_packages: Path | None, cache: Path) -> Path:
-    """The folder with what a requirements file asks for; with cached packages, from these alone and not the network."""
+    """Install what a requirements file names, with cached packages from these alone; return the folder."""
     folder = cache / _key(requirements, cached_packages)
     if folder.is_dir():
         return folder
@@ -42,7 +42,7 @@ def install(requirements: Path, cached_packages: Path | None, cache: Path) -> Pa
 
 
 def _key(requirements: Path, cached_packages: Path | None) -> str:
-    """By contents, and by what the packages were built for."""
+    """Return the name of an installation: by the contents of the files and the platform of the packages."""
     parts = [platform.python_implementation(), platform.python_version(), platform.platform(), digest_of(requirements)]
     if cached_packages is not None:
         parts += [f"{file.name} {digest_of(file)}" for file in sorted(cached_packages.iterdir()) if file.is_file()]

@@ -1,4 +1,4 @@
-"""What REST, reporters and the command line may ask of a JobManager. An interface: ``JobManager`` implements it.
+"""The interface of a JobManager to REST and reporters in its process. ``JobManager`` implements it.
 
 Questions are answered at once, from memory, and may be asked by any thread. Orders are answered by a future, because a
 job's process carries them out.
@@ -24,24 +24,24 @@ class ClusterGateway(Protocol):
 
     @property
     def configuration(self) -> Configuration:
-        """What it was started with."""
+        """Return the options that the JobManager was started with."""
 
     @property
     def started_ms(self) -> int:
-        """When."""
+        """Return when the JobManager was started."""
 
     @property
     def log_folder(self) -> Path:
-        """Its own logs: files directly in here; those of a job in ``jobs/<job id>/``."""
+        """Return the folder of the JobManager's logs; those of a job are in ``jobs/<job id>/`` below it."""
 
     def jobs(self) -> Sequence[JobView]:
-        """All jobs it knows, running and ended, the newest first."""
+        """Return all jobs, running and ended, the newest first."""
 
     def job(self, job_id: str) -> JobView:
-        """One of them; raises ``JobNotFoundError``."""
+        """Return one job; raise ``JobNotFoundError`` if there is none."""
 
     def result(self, job_id: str) -> JobResultView | None:
-        """How a job ended; None while it runs. Raises ``JobNotFoundError``."""
+        """Return how a job ended; None while it runs. Raise ``JobNotFoundError`` if there is none."""
 
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         """Keep a job and start it; done when it is kept. ``files`` are those the submission names; they are moved."""
@@ -57,7 +57,7 @@ class ClusterGateway(Protocol):
         """Delete a savepoint."""
 
     def task_managers(self) -> Sequence[TaskManagerView]:
-        """Spark's executors."""
+        """Return Spark's executors."""
 
     def shut_down(self) -> None:
-        """End the JobManager, and its jobs where they stand: they are kept and go on with the next one."""
+        """End the JobManager and stop its jobs where they are. They are kept, and the next one continues them."""

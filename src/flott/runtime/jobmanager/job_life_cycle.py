@@ -470,7 +470,7 @@ def _manager_ending(job: ManagedJob, event: JobManagerEnding) -> Outcome:
 
 
 def _after_death(job: ManagedJob, event: DispatcherEvent, reason: str, killed_for: str | None) -> Outcome:
-    """The job has no process: it gets another one after a pause, or has to end."""
+    """Return the job without its process: it gets another one after a pause, or has to end."""
     deaths = tuple(at for at in job.deaths if event.now - at < _HOUR_SECONDS) + (() if killed_for else (event.now,))
     job = replace(job, deaths=deaths)
     # A job that was suspended has another leader, or this one only seems to have lost it: that is no end.

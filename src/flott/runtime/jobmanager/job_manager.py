@@ -66,7 +66,7 @@ class JobManager:
             self.resources.bound_output()
             if self.resources.is_alive():
                 continue
-            log.error("The Spark application has ended. It is started again; all jobs go on from their checkpoints.")
+            log.error("The Spark application has ended. It is started again; all jobs continue from their checkpoints.")
             try:
                 self.resources.restart()
                 self.dispatcher.restart_processes()
@@ -75,7 +75,7 @@ class JobManager:
 
     @property
     def ended(self) -> threading.Event:
-        """Set once somebody has asked the JobManager to end."""
+        """Return the event that is set once the JobManager is to end."""
         return self._ended
 
     def shut_down(self) -> None:
@@ -104,7 +104,7 @@ class JobManager:
         view = self.dispatcher.job(job_id)
         if view.status.is_terminal_state():
             return view
-        return _waits(view, self.resources.waiting(self.dispatcher.running()))  # it waits for others, who are named
+        return _waits(view, self.resources.waiting(self.dispatcher.running()))  # the reason names other jobs
 
     def result(self, job_id: str) -> JobResultView | None:
         return self.dispatcher.result(job_id)

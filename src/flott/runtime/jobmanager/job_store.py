@@ -76,7 +76,7 @@ class JobStore:
         try:
             self._folders.flush()
         except OSError as error:
-            self._folders.remove(submission.job_id)  # nobody may find what the client was told did not happen
+            self._folders.remove(submission.job_id)  # the client is told that it was not kept
             raise self._refusal(error) from error
 
     def _write(self, draft: Path, submission: JobSubmission, files: Mapping[str, Path]) -> None:
@@ -99,7 +99,7 @@ class JobStore:
         return ClusterError(f"The job could not be kept in {self.folder}: {error.strerror}.")
 
     def jobs(self) -> Iterator[JobSubmission]:
-        """All that are kept and have not ended; one that cannot be read is told, and left where it is."""
+        """Yield the jobs that have not ended. A job that cannot be read is logged, and its folder is left as it is."""
         for job_id in sorted(self.ids()):
             try:
                 yield self.get(job_id)
@@ -107,15 +107,15 @@ class JobStore:
                 log.error("The job kept in %s cannot be read, and is not run: %s", self.folder / job_id, error)
 
     def ids(self) -> set[str]:
-        """Their ids."""
+        """Return the ids of the jobs that have not ended."""
         return {name for name in os.listdir(self.folder) if is_job_id(name) and not has_ended(self.folder / name)}
 
     def get(self, job_id: str) -> JobSubmission:
-        """One of them."""
+        """Return one of the jobs."""
         return read_submission(self.folder / job_id)
 
     def files_of(self, job_id: str) -> Path:
-        """The folder of the files that came with a job."""
+        """Return the folder of the files that came with a job."""
         return self.folder / job_id / JOB_FILES
 
 
@@ -145,26 +145,26 @@ class JobArchive:
         return ended
 
     def tidied(self, job_id: str) -> None:
-        """Nothing is left to be deleted of a job."""
+        """Note that nothing of a job is left to be deleted."""
         try:
             self._storage.delete(self._name(job_id, UNTIDY_FILE))
         except FlottError as error:  # then it is looked at again by the next JobManager
             log.warning("Job %s is cleaned up, which could not be written down: %s", job_id, error)
 
     def untidy(self) -> list[EndedJob]:
-        """Those of which something may be left."""
+        """Return the jobs of which files may be left."""
         return [job for job in self.jobs() if (job.folder / UNTIDY_FILE).exists()]
 
     def has(self, job_id: str) -> bool:
-        """Whether such a job has ended, even if nothing more is known of it."""
+        """Return whether such a job has ended, even if nothing more is known of it."""
         return job_id in self._ended or has_ended(self.folder / job_id)
 
     def jobs(self) -> list[EndedJob]:
-        """The ended jobs, oldest first."""
+        """Return the ended jobs, the oldest first."""
         return list(self._ended.values())
 
     def get(self, job_id: str) -> EndedJob | None:
-        """One of them."""
+        """Return one of the jobs."""
         return self._ended.get(job_id)
 
     def forget_old(self, now_ms: int) -> list[str]:
@@ -187,17 +187,17 @@ class JobArchive:
 
 
 def has_ended(folder: Path) -> bool:
-    """Whether the job kept in a folder has ended."""
+    """Return whether the job kept in a folder has ended."""
     return (folder / END_FILE).exists() or (folder / FORMER_END_FILE).exists()
 
 
 def read_submission(folder: Path) -> JobSubmission:
-    """The job kept in a folder, whether it has ended or not."""
+    """Return the job kept in a folder, whether it has ended or not."""
     return JobSubmission.of((folder / SUBMISSION_FILE).read_bytes(), (folder / GRAPH_FILE).read_bytes())
 
 
 def _read(folder: Path) -> EndedJob | None:
-    """A job that has ended; None if it has not, or cannot be read."""
+    """Return a job that has ended; None if it has not ended, or cannot be read."""
     try:
         if (folder / END_FILE).exists():
             return EndedJob(*decode_end((folder / END_FILE).read_bytes()), folder)

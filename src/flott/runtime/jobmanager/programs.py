@@ -81,7 +81,7 @@ class UploadedProgram:
 
     @property
     def entry(self) -> str | None:
-        """What runs if nothing else is named; None if a module has to be."""
+        """Return the default entry point; None if a module has to be named."""
         if self.path.suffix == ".py":
             return self.path.stem
         with zipfile.ZipFile(self.path) as archive:
@@ -101,7 +101,7 @@ class RunRequest:
     configuration: Mapping[str, str] = field(default_factory=dict)
 
     def properties(self) -> dict[str, str]:
-        """As keys and texts of a configuration; checked."""
+        """Return the options as a checked configuration."""
         chosen: list[tuple[ConfigOption[Any], Any]] = [
             (options.PARALLELISM, self.parallelism),
             (options.RECOVERY_PATH, self.savepoint),
@@ -147,7 +147,7 @@ class ProgramRun:
         self.ended.set()
 
     def account(self) -> str:
-        """Why there is no job, with the program's own words."""
+        """Return why there is no job, with the program's own output."""
         said = self.output.decode("utf-8", "replace").strip()
         ended = f"The program {self.program.name} ended with exit code {self.exit_code} and submitted no job."
         return f"{ended}\n{said}" if said else ended + " Does it call execute()?"
@@ -169,13 +169,13 @@ class ProgramStore:
             shutil.rmtree(left, ignore_errors=True)
 
     def reachable_at(self, address: str, port: int) -> None:
-        """Where programs find the JobManager, once it is known."""
+        """Set the address at which programs find the JobManager."""
         self._address, self._port = address, port
 
     # ------------------------------------------------------------------------------------------------------- uploads
 
     def incoming(self) -> Path:
-        """A fresh folder on the same file system, for an upload that is still coming in. The caller removes it."""
+        """Return a new folder on the same file system for an upload. The caller removes it."""
         try:
             return Path(tempfile.mkdtemp(prefix=".incoming-", dir=self._folder))
         except OSError as error:
@@ -205,19 +205,19 @@ class ProgramStore:
         return ClusterError(f"Programs cannot be kept in {self._folder}: {error.strerror}.")
 
     def list(self) -> Sequence[UploadedProgram]:
-        """All of them, the newest first."""
+        """Return all programs, the newest first."""
         found = [self._found(path.name) for path in self._folder.iterdir() if _PROGRAM_ID.fullmatch(path.name)]
         return sorted((program for program in found if program), key=lambda program: (-program.uploaded_ms, program.id))
 
     def get(self, ident: str) -> UploadedProgram:
-        """One of them; raises ``SubmissionError``."""
+        """Return one program; raise ``SubmissionError`` if there is none."""
         found = self._found(ident) if _PROGRAM_ID.fullmatch(ident) else None
         if found is None:
             raise SubmissionError(f"There is no program {ident!r}: upload it first (POST /jars/upload).")
         return found
 
     def delete(self, ident: str) -> None:
-        """Forget a program. Runs of it go on."""
+        """Forget a program. Its runs continue."""
         shutil.rmtree(self.get(ident).path.parent, ignore_errors=True)
 
     def _found(self, ident: str) -> UploadedProgram | None:
@@ -253,7 +253,7 @@ class ProgramStore:
         return run
 
     def submitted(self, run_id: str, job_id: str) -> None:
-        """A program has submitted a job."""
+        """Note that a program has submitted a job."""
         run = self._runs.get(run_id)
         if run is not None:
             with suppress(InvalidStateError):  # a program may submit several
@@ -317,7 +317,7 @@ class ProgramStore:
 
 
 def _outlive(process: subprocess.Popen[bytes]) -> None:
-    """Whatever a program has left running ends with it: it would keep the program's output open."""
+    """End what a program has left running, because it would keep the program's output open."""
     process.wait()
     _end_group(process)
 
@@ -328,7 +328,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def checked_name(name: str) -> str:
-    """A program's file name as a client may give it: the last part of a path, with a suffix that can be run."""
+    """Return the file name of a program: the last part of the path that a client gave, with a suffix that runs."""
     plain = name.replace("\\", "/").rpartition("/")[2]
     if not plain.isprintable() or plain.startswith(".") or len(plain.encode("utf-8", "replace")) > _MAX_NAME:
         raise SubmissionError(f"A program has a plain file name of at most {_MAX_NAME} bytes, found {name[:200]!r}.")
@@ -346,7 +346,7 @@ def _check_archive(name: str, path: Path) -> None:
 
 
 def _command(program: UploadedProgram, request: RunRequest) -> tuple[list[str], dict[str, str]]:
-    """What to execute, and the properties it needs beside the connection."""
+    """Return the command of a program, and the properties that it needs beside the connection."""
     properties = request.properties()
     if request.module and request.module != program.entry:
         if not _MODULE.fullmatch(request.module):

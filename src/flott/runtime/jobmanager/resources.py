@@ -1,8 +1,7 @@
 """The ResourceManager: Spark's executors as task managers with slots, and why a job waits for one. JobManager side.
 
-Spark is asked once a second, in a thread of its own. Everybody else is answered from memory, and never finds out that
-Spark did not answer but by the age of what they are told: a task manager's last heartbeat is when Spark last counted it
-as alive.
+A thread asks Spark once a second. All other threads are answered from memory. If Spark does not answer, they see that
+by the age of the answer: a task manager's last heartbeat is when Spark last counted it as alive.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ class Executors(Protocol):
     """Where executors come from: ``SparkExecutors``."""
 
     def read(self) -> SparkReading:
-        """What there is now; may raise."""
+        """Return what Spark has now; may raise."""
 
     def can_grow(self) -> bool:
-        """Whether asking for more may bring any."""
+        """Return whether Spark may give more executors."""
 
     def ordered(self) -> int:
-        """How many in all were asked for before anybody asked here."""
+        """Return how many executors were requested when the application was started."""
 
     def request(self, executors: int) -> bool:
         """Ask for so many in all."""
@@ -56,7 +55,7 @@ class ResourceManager:
         self._views: tuple[TaskManagerView, ...] = ()
         self._reading: SparkReading | None = None  #: None: Spark has never answered
         self._master = configuration.get_string("spark.master", "")
-        self._asked_for: int | None = None  #: executors in all; None: nobody knows yet how many Spark began with
+        self._asked_for: int | None = None  #: executors in all; None: it is not known yet how many Spark began with
         self._crowded = 0  #: readings in a row in which tasks were waiting
         self._starving: Mapping[str, int] = {}
         self._is_silent = False
@@ -64,7 +63,7 @@ class ResourceManager:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Read what there is, and go on doing so until ``stop``."""
+        """Read what Spark has, regularly until ``stop``."""
         self.refresh()
         self._thread = threading.Thread(target=self._keep_reading, name="resource-manager", daemon=True)
         self._thread.start()
@@ -98,11 +97,11 @@ class ResourceManager:
             self._is_silent = True
 
     def task_managers(self) -> Sequence[TaskManagerView]:
-        """The executors, as they were when Spark answered last."""
+        """Return the executors as of Spark's last answer."""
         return self._views
 
     def waiting(self, jobs: Sequence[JobView]) -> Mapping[str, str]:
-        """Which of these jobs wait for slots, and why, in words."""
+        """Return which of these jobs wait for slots, and why, in words."""
         return reasons_to_wait(jobs, self._reading, self._starving, self._asked_for or 0, self._master)
 
     def _grow(self, reading: SparkReading) -> None:
@@ -118,7 +117,7 @@ class ResourceManager:
 
 
 def view_of(executor: ExecutorReading, managed_bytes: int, now_ms: int) -> TaskManagerView:
-    """An executor as Flink's tools see it. Its id is Spark's, which is what subtasks and log lines name, too."""
+    """Return an executor as Flink's tools see it. Its id is Spark's, which subtasks and log lines name, too."""
     return TaskManagerView(
         id=executor.id,
         host=executor.host,
@@ -140,20 +139,20 @@ def view_of(executor: ExecutorReading, managed_bytes: int, now_ms: int) -> TaskM
 
 
 def executors_to_ask_for(demand: int, reading: SparkReading, asked_for: int, max_slots: int) -> int | None:
-    """How many executors in all would do for so many tasks at once; None: no more than there are, or were asked for.
+    """Return how many executors are needed for so many tasks at once; None: no more than there are, or were requested.
 
-    Never fewer than before: nobody's executor is taken away. ``max_slots`` bounds the slots of all executors.
+    Never fewer than before: no executor is taken away. ``max_slots`` bounds the slots of all executors.
     """
     have = len(reading.executors)
     if not have:
-        return None  # they are still coming, and nobody knows how large they are
+        return None  # they are being started, and their size is not known yet
     size = max(1, max(executor.slots for executor in reading.executors))
     wanted = min(-(-demand // size), max_slots // size)
     return wanted if wanted > max(have, asked_for) else None
 
 
 def starving(before: Mapping[str, int], reading: SparkReading) -> dict[str, int]:
-    """In how many readings in a row a job has had tasks of which none could run, by job id.
+    """Return, by job id, in how many readings in a row none of the job's tasks could run.
 
     A job with more tasks than slots does not starve: they take turns.
     """
@@ -173,7 +172,7 @@ def reasons_to_wait(
     asked_for: int = 0,
     master: str = "",
 ) -> dict[str, str]:
-    """Why jobs wait, by job id; of those that do: others take all slots, and have for a while, or there are none."""
+    """Return why jobs wait, by job id: other jobs have had all slots for a while, or there are none."""
     live = {job.job_id: job for job in jobs if not job.status.is_globally_terminal_state()}
     if reading is None:
         return dict.fromkeys(live, "Spark has not said yet which executors there are.")

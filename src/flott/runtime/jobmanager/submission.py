@@ -1,7 +1,7 @@
-"""A job as it is handed to the JobManager, and as the JobManager keeps it: everything needed to run it again. Data.
+"""A job as a client submits it and as the JobManager keeps it: everything needed to run it again. Data.
 
 The graph is pickled by the client. Only the job's own process unpickles it: two jobs may bring different modules of the
-same name, and the JobManager imports nobody's.
+same name, and the JobManager imports none of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from flott.common._ids import JobId
 from flott.errors import SubmissionError
-from flott.runtime.dependencies.job_dependencies import JobFile as JobFile  # for those who read a submission
+from flott.runtime.dependencies.job_dependencies import JobFile as JobFile  # re-exported
 
 #: How the keys of options begin that belong to the JobManager or say how to reach it, secrets among them. The client
 #: does not send them with a job, and the JobManager does not hand its own to the processes of jobs.
@@ -38,14 +38,14 @@ class JobSubmission:
     submitted_ms: int = 0
 
     def description(self) -> bytes:
-        """Everything but the graph, as JSON."""
+        """Return everything but the graph as JSON."""
         described = asdict(replace(self, graph=b""))
         del described["graph"]
         return json.dumps({"version": 1, **described}, indent=1).encode()
 
     @staticmethod
     def of(description: bytes, graph: bytes) -> JobSubmission:
-        """The submission with this description; refuses what a client could have got wrong."""
+        """Return the submission with this description; refuse what a client could have got wrong."""
         try:
             found: dict[str, Any] = json.loads(description)
             if found.pop("version") != 1:
@@ -64,7 +64,7 @@ class JobSubmission:
 
 
 def is_job_id(text: object) -> bool:
-    """Whether it has the form of a job id."""
+    """Return whether a text has the form of a job id."""
     return isinstance(text, str) and len(text) == 32 and set(text) <= set("0123456789abcdef")
 
 

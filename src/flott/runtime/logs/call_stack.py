@@ -13,7 +13,7 @@ _HANDLES_RECORD = logging.Logger.callHandlers.__code__
 
 
 def operator_above(frame: FrameType | None) -> OperatorContext | None:
-    """The operator that is at work in a frame or above it: the nearest, since operators push records into others."""
+    """Return the operator at work in a frame or above it: the nearest, because operators push records into others."""
     while frame is not None:
         if _is_of_an_operator(frame):
             names = frame.f_code.co_varnames
@@ -26,7 +26,7 @@ def operator_above(frame: FrameType | None) -> OperatorContext | None:
 
 
 def is_logging(frame: FrameType | None) -> bool:
-    """Whether a handler of the logging module is what writes: it writes a record that was known before."""
+    """Return whether a handler of the logging module writes: then the record was taken in before."""
     while frame is not None:
         if frame.f_code is _HANDLES_RECORD:
             return True

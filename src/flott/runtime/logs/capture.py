@@ -1,4 +1,4 @@
-"""Listens to what tasks print and log, and to nobody else. Task side.
+"""Captures what tasks print and log, and nothing else. Task side.
 
 While a task is at work, ``sys.stdout`` and ``sys.stderr`` are streams that pass everything on to the real ones, and
 tell the task's buffer about it; every log record that is made is heard as well, whatever its logger and handlers.
@@ -36,7 +36,7 @@ class _Here(threading.local):
 
 
 class _Switchboard:
-    """Who listens in this process. The lock is held for moments, and never when anything is printed."""
+    """The tasks that are captured in this process. The lock is held briefly, and never while anything is printed."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -50,19 +50,19 @@ _switchboard = _Switchboard()
 
 
 def claim_process(limits: LogLimits) -> None:
-    """This process is a worker: whatever is said in it, is said by tasks."""
+    """Declare this process a worker: all its output comes from tasks."""
     if _switchboard.is_worker:
         return
     _switchboard.is_worker = True
     _switchboard.background = TaskOutputBuffer(limits)
     root = logging.getLogger()
-    if root.level == logging.WARNING and not root.handlers:  # as Python sets it: nobody has chosen
+    if root.level == logging.WARNING and not root.handlers:  # Python's default, which no program has changed
         root.setLevel(limits.level)
     _plug_in()
 
 
 def is_said_by_a_task() -> bool:
-    """For a stream that is being written to by this thread: whether it is told elsewhere who wrote."""
+    """Return whether the text that this thread writes comes from a task, and so is in the task's log."""
     return _here.is_a_tasks
 
 
@@ -75,7 +75,7 @@ class TaskCapture:
         self._background: tuple[LogLine, ...] = ()
 
     def turn_to(self, origin: OutputOrigin, scope: EpochScope) -> None:
-        """This subtask is at work, in the scope that its operators share."""
+        """Set the subtask that is at work, and the scope that its operators share."""
         self._buffer.origin = origin
         self._scope = scope
 
@@ -106,15 +106,15 @@ class TaskCapture:
                 _unplug()
 
     def lines(self) -> tuple[LogLine, ...]:
-        """What was said."""
+        """Return the lines of the task."""
         return self._background + self._buffer.finish()
 
 
-# --- who is it? ------------------------------------------------------------------------------------------------------
+# --- the origin ------------------------------------------------------------------------------------------------------
 
 
 def _listening(frame: FrameType | None) -> TaskOutputBuffer | None:
-    """Whose it is, what this thread says."""
+    """Return the buffer for the output of this thread."""
     if (buffer := _here.buffer) is not None:
         return buffer
     if not _switchboard.tasks:
@@ -131,7 +131,7 @@ def _listening(frame: FrameType | None) -> TaskOutputBuffer | None:
 
 
 class _HeardStream:
-    """A stream that passes on what is written to it, and tells who listens."""
+    """A stream that passes on what is written to it, and copies it to the buffer of the task."""
 
     def __init__(self, name: str, behind: TextIO):
         self._name = name
@@ -166,7 +166,7 @@ class _HeardStream:
 
 
 class _HeardRecords:
-    """Makes log records as before, and tells who listens."""
+    """Makes log records as before, and copies them to the buffer of the task."""
 
     def __init__(self, behind: Any):
         self.behind = behind
@@ -187,7 +187,7 @@ class _HeardRecords:
 
 
 def _plug_in() -> None:
-    """Be the streams and the maker of records, unless it is so already. A program may have put others there."""
+    """Install the streams and the log record factory, unless they are installed. A program may have replaced them."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, _HeardStream):

@@ -1,4 +1,4 @@
-"""An entry of a structured log: its JSON line, its text for people, and which entries somebody wants. Data.
+"""An entry of a structured log: its JSON line, its text for people, and a filter of entries. Data.
 
     {"time": "2026-03-01T12:00:00.250Z", "level": "INFO", "logger": "stdout", "message": "got 7", "job": "2f…",
      "task": "Map -> Sink", "operator": "Map", "subtask": 1, "parallelism": 4, "host": "a", "task_manager": "3", …}
@@ -39,7 +39,7 @@ class LogEntry:
     thread: str | None = None
 
     def encoded(self) -> bytes:
-        """As one line of JSON, without its end."""
+        """Return the entry as one line of JSON, without its end."""
         known = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
         try:
             return json.dumps(known, ensure_ascii=False).encode()
@@ -48,13 +48,13 @@ class LogEntry:
             return json.dumps(whole, ensure_ascii=False).encode()
 
     def text(self) -> str:
-        """For people. Further lines of the message are indented: nothing in a message looks like another entry."""
+        """Return the entry for people. Further lines of the message are indented: none looks like another entry."""
         stamp = self.time.replace("T", " ").replace(".", ",").removesuffix("Z")
         who = self._who()
         return _shown(f"{stamp} {self.level:<7} {f'[{who}] ' if who else ''}{self.message}")
 
     def _who(self) -> str:
-        """The operator, or the task, and the subtask; of others the logger."""
+        """Return the operator or the task, and the subtask; for other entries the logger."""
         name = self.operator or self.task
         if name is None:
             return self.logger
@@ -68,7 +68,7 @@ _TEXTS = frozenset(_NAMES) - {"subtask", "parallelism", "epoch"}
 
 
 def parse(line: bytes) -> LogEntry | None:
-    """The entry in a line; None if it is no entry of a structured log."""
+    """Return the entry in a line; None if it is no entry of a structured log."""
     try:
         found: Any = json.loads(line)
     except ValueError:
@@ -90,7 +90,7 @@ def _shown(text: str) -> str:
 
 
 def stamp(time_ms: float) -> str:
-    """A time as entries have it.
+    """Return a time as entries have it.
 
     >>> stamp(1_000)
     '1970-01-01T00:00:01.000Z'
@@ -100,7 +100,7 @@ def stamp(time_ms: float) -> str:
 
 @dataclass(frozen=True)
 class LogFilter:
-    """Which entries somebody wants. None: any."""
+    """A filter of entries. None: any."""
 
     level: str | None = None  #: this one and those above it
     operator: str | None = None  #: its name, or that of its task
@@ -109,11 +109,11 @@ class LogFilter:
 
     @property
     def takes_all(self) -> bool:
-        """Whether nothing is left out: not even lines that are no entries."""
+        """Return whether nothing is left out, not even lines that are no entries."""
         return self == LogFilter()
 
     def takes(self, entry: LogEntry) -> bool:
-        """Whether the entry is wanted."""
+        """Return whether the entry passes the filter."""
         return (
             (self.level is None or _rank(entry.level) >= _rank(self.level))
             and (self.operator is None or self.operator in (entry.operator, entry.task))
@@ -123,5 +123,5 @@ class LogFilter:
 
 
 def _rank(level: str) -> int:
-    """Levels that a program has made up stand where INFO does."""
+    """Return the rank of a level; a level that a program has defined ranks as INFO."""
     return logging.getLevelNamesMapping().get(level.upper(), logging.INFO)

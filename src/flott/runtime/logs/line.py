@@ -24,7 +24,7 @@ class LogLine:
     message: str
     stream: str | None = None  #: stdout or stderr, if it was printed
     task: str = ""  #: the name of the vertex
-    operator: str | None = None  #: the name of the operator; None if nobody can tell
+    operator: str | None = None  #: the name of the operator; None if it is not known
     subtask: int = 0
     parallelism: int = 1
 

@@ -1,7 +1,7 @@
 """The log files in a folder: which there are, and what is in them. JobManager and command line.
 
 A name that comes from outside never leads out of the folder: it is that of a regular file in it, not of a link, not of
-a folder, and has no separators. What is read is bounded; whoever wants more, asks again with the cursor.
+a folder, and has no separators. What is read is bounded; a client that wants more asks again with the cursor.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LogCursor:
 
     @staticmethod
     def of(text: str) -> LogCursor:
-        """The cursor with this text."""
+        """Return the cursor with this text."""
         file, dash, offset = text.partition("-")
         if not (dash and file.isdecimal() and offset.isdecimal() and text.isascii() and len(text) < 50):
             raise ClusterError(f"This is not a place in a log: {text!r}. Use the one that came with the last lines.")
@@ -67,17 +67,17 @@ class LogLines:
 
     @property
     def text(self) -> str:
-        """All lines."""
+        """Return all lines as one text."""
         return "".join(f"{line}\n" for line in self.lines)
 
 
 def job_folder(log_folder: Path, job_id: str) -> Path:
-    """The logs of one job."""
+    """Return the folder of the logs of one job."""
     return log_folder / "jobs" / _plain(job_id)
 
 
 def list_logs(folder: Path) -> list[LogFile]:
-    """The files in a folder, by name; none if there is no such folder."""
+    """Return the files in a folder by name; none if there is no such folder."""
     found = []
     try:
         with os.scandir(folder) as entries:
@@ -91,7 +91,7 @@ def list_logs(folder: Path) -> list[LogFile]:
 
 
 def open_log(folder: Path, name: str) -> IO[bytes]:
-    """A file as it is, to be sent whole."""
+    """Open a file to send it whole."""
     return _open(folder, name)
 
 
@@ -103,7 +103,7 @@ def read_log(
     tail: int | None = None,
     wanted: LogFilter | None = None,
 ) -> LogLines:
-    """Lines of a log: from its beginning, from where a cursor points to, or the last ``tail`` lines that are wanted.
+    """Return lines of a log: from its beginning, from a cursor, or the last ``tail`` lines that pass the filter.
 
     Ask again with the cursor of the answer to get what has been written since (``tail -f``): no lines mean that there
     is nothing new. Only whole lines are read. Files that made room for the named one are read where they are needed:
@@ -119,7 +119,7 @@ def read_log(
 
 
 def read_task_manager_log(log_folder: Path, task_manager: str, tail: int) -> list[str]:
-    """What one executor said for all jobs lately, in the order of time."""
+    """Return the recent output of one executor for all jobs, in the order of time."""
     wanted = LogFilter(task_manager=task_manager)
     found: list[LogEntry] = []
     for folder in _folders_of_jobs(log_folder):
@@ -153,7 +153,7 @@ def _plain(name: str) -> str:
 
 def _open(folder: Path, name: str) -> IO[bytes]:
     try:
-        # A pipe that nobody writes to must not hold up whoever asks: hence non-blocking.
+        # Non-blocking, because a pipe without a writer must not block the reader.
         handle = os.open(folder / _plain(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         raise ClusterError(f"There is no log {name!r}{_offer(folder)}") from error
@@ -180,7 +180,7 @@ def _lines_from(file: IO[bytes], offset: int, wanted: LogFilter) -> LogLines:
 
 
 def _whole_lines(file: IO[bytes], offset: int, limit: int) -> tuple[list[bytes], int]:
-    """The lines that are complete from an offset on, and where the next one begins."""
+    """Return the complete lines from an offset on, and where the next one begins."""
     file.seek(offset)
     block = file.read(limit)
     end = block.rfind(b"\n") + 1
@@ -190,7 +190,7 @@ def _whole_lines(file: IO[bytes], offset: int, limit: int) -> tuple[list[bytes],
 
 
 def _read_on(folder: Path, name: str, cursor: LogCursor, wanted: LogFilter) -> LogLines:
-    """From a cursor on: in the file it points into, and once that is read, in the one that took its place."""
+    """Return lines from a cursor on: in its file, and once that is read, in the file that followed it."""
     files = family(folder / _plain(name))
     for index, path in enumerate(files):
         try:
@@ -204,7 +204,7 @@ def _read_on(folder: Path, name: str, cursor: LogCursor, wanted: LogFilter) -> L
             return found
         with _open(folder, files[index + 1].name) as file:
             return _lines_from(file, 0, wanted)
-    # The file is gone, as all that are old enough: go on with the oldest there is.
+    # The file was deleted, as old files are: continue with the oldest one.
     with _open(folder, files[0].name if files else name) as file:
         return _lines_from(file, 0, wanted)
 
@@ -235,7 +235,7 @@ def _tail(folder: Path, name: str, count: int, wanted: LogFilter) -> LogLines:
 
 
 def _last_complete(file: IO[bytes], size: int) -> int:
-    """Where the last complete line ends."""
+    """Return where the last complete line ends."""
     end = size
     while end > 0:
         start = max(0, end - _BLOCK)
@@ -248,7 +248,7 @@ def _last_complete(file: IO[bytes], size: int) -> int:
 
 
 def _backwards(file: IO[bytes], end: int) -> Iterator[bytes]:
-    """The lines before a position, the last first. Those too long to be of ours come in pieces."""
+    """Yield the lines before a position, the last first. Very long lines come in pieces."""
     rest = b""
     while end > 0:
         start = max(0, end - _BLOCK)

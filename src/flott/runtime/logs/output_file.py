@@ -1,10 +1,11 @@
 """What a process prints past Python's streams, native libraries above all: a file that is bounded from outside.
 
-The process writes by descriptors it has inherited, and so do those it starts, so nobody can turn them to another file.
-It is not read through a pipe either: whoever reads that holds the process up, or is held up by it, and a thread in the
-process itself could not read while a library writes that does not let go of Python's lock. So the file is opened for
-appending, and whoever started the process looks at it now and then. One that has grown too large is copied, as far as
-it is kept, and emptied; the process goes on writing at its beginning. What is written between the two is lost.
+The process writes to descriptors that it has inherited, and so do the processes it starts, so they cannot be redirected
+to another file. It is not read through a pipe either: a reader would delay the process, or be delayed by it, and a
+thread in the process itself could not read while a library writes that does not release Python's lock. So the file is
+opened for appending, and the process that started it checks its size regularly. A file that has grown too large is
+copied, as far as it is kept, and emptied. The process continues to write at its
+beginning. What is written between the two is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class OutputFile:
         self._keeps_former = rotation.files > 1
 
     def open(self) -> int:
-        """A descriptor for the process. The caller closes its own."""
+        """Return a descriptor for the process. The caller closes its own copy."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 

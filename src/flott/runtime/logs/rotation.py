@@ -53,7 +53,7 @@ class RotatingFile:
                 self._let_go()
 
     def close(self) -> None:
-        """Nothing is written from now on."""
+        """Close the file."""
         with self._lock:
             self._is_closed = True
             self._let_go()
@@ -93,7 +93,7 @@ class RotatingFile:
 
 
 def family(path: Path) -> list[Path]:
-    """A file and those that made room for it, the oldest first."""
+    """Return a file and its rotated predecessors, the oldest first."""
     numbered = []
     for other in path.parent.glob(f"{path.name}.*"):
         number = other.name[len(path.name) + 1 :]
@@ -108,7 +108,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def _pieces(lines: list[bytes], size: int) -> Iterable[bytes]:
-    """Lines put together, so that a piece fits into a file if its lines do."""
+    """Return lines joined to pieces that fit into a file if their lines do."""
     start = total = 0
     for index, line in enumerate(lines):
         if total and total + len(line) > size:

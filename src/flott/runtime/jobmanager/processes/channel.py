@@ -1,4 +1,4 @@
-"""What the JobManager and the process of a job say to each other: values on a pipe, either way. Both processes."""
+"""The messages between the JobManager and the process of a job, and the pipe that carries them. Both processes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from flott.runtime.spark.address import SparkAddress
 
 @dataclass(frozen=True)
 class Assignment:
-    """The first thing a job's process is told: what to run, and where."""
+    """The first message to a job's process: what to run, and where."""
 
     submission: JobSubmission
     configuration: Mapping[str, str]  #: the cluster's, and over it the job's
     files: Path  #: those that came with the job
     log_folder: Path
-    token: int  #: of the leader
+    token: int  #: the fencing token of the leader
     spark: SparkAddress | None  #: None: epochs run in the job's own process
     echo: bool = False  #: what the process prints is also seen where the JobManager was started
 
@@ -68,7 +68,7 @@ class Reply:
 
     @staticmethod
     def failed(number: int, error: BaseException) -> Reply:
-        """An answer that says what went wrong, in a form that can travel."""
+        """Return an answer that says what went wrong, in a form that can be sent."""
         if isinstance(error, FlottError) and type(error).__module__ == FlottError.__module__:
             return Reply(number, failure=type(error)(str(error)))
         return Reply(number, failure=ClusterError(f"{type(error).__name__}: {error}"))
@@ -90,7 +90,7 @@ class Line:
         self._lock = threading.Lock()
 
     def send(self, message: object) -> bool:
-        """Whether the other side is still there."""
+        """Send a message; return whether the other side is still there."""
         data = _plain_pickle(message)
         with self._lock:
             try:
@@ -100,21 +100,21 @@ class Line:
             return True
 
     def has_news(self, timeout: float) -> bool:
-        """Whether there is a message within so many seconds, or never will be one."""
+        """Return whether a message arrives within so many seconds, or the other side has closed the pipe."""
         try:
             return self._connection.poll(timeout)
         except OSError:
             return True
 
     def receive(self) -> Any:
-        """The next message; raises EOFError when the other side is gone."""
+        """Return the next message; raise EOFError when the other side is gone."""
         try:
             return self._connection.recv()
         except OSError as error:
             raise EOFError from error
 
     def close(self) -> None:
-        """Hang up."""
+        """Close this end of the pipe."""
         self._connection.close()
 
 

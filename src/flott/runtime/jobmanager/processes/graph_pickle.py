@@ -27,7 +27,7 @@ _MAGIC = b"flott graph 1"
 
 
 def pickle_graph(graph: StreamGraph) -> bytes:
-    """The graph and the classes of the main script; refuses functions that cannot travel, naming what they captured."""
+    """Pickle the graph and the main script's classes; refuse a function that cannot travel, naming what it captured."""
     try:
         # In one pickle, so that the classes the functions use are the ones that are found by name.
         content = cloudpickle.dumps((main_classes(), graph), protocol=5)
@@ -39,7 +39,7 @@ def pickle_graph(graph: StreamGraph) -> bytes:
 
 
 def unpickle_graph(data: bytes) -> StreamGraph:
-    """The graph, in a process that runs nothing but its job: ``__main__`` becomes the main script's."""
+    """Return the graph, in a process that runs only this job: its ``__main__`` becomes that of the main script."""
     header, _, content = data.partition(b"\n")
     if not header.startswith(_MAGIC):
         raise SubmissionError("This is not a job that Flott has pickled.")
@@ -80,7 +80,7 @@ _own_main: list[ModuleType] = []
 
 
 def _replace_main() -> None:
-    """The process's own main script, which the user's names must not meet, goes on, but nobody finds it any more."""
+    """Replace the module ``__main__``, so that the user's names do not meet those of this process."""
     _own_main.append(sys.modules["__main__"])
     sys.modules["__main__"] = ModuleType("__main__")
 

@@ -40,7 +40,7 @@ JOB_LOGGER = "flott.job"
 
 
 def rotation_of(configuration: Configuration) -> Rotation:
-    """As configured."""
+    """Return the configured rotation of log files."""
     return Rotation(
         options.read(configuration, cluster_options.LOG_FILE_SIZE),
         options.read(configuration, cluster_options.LOG_FILES),
@@ -137,13 +137,13 @@ class JobLog:
             setattr(sys, name, PrintedLines(name, self.handler, getattr(sys, name) if echo else None))
 
     def close(self) -> None:
-        """Nothing is written from now on."""
+        """Close the log."""
         logging.getLogger().removeHandler(self.handler)
         self.handler.close()
 
 
 def open_job_log(folder: Path, job_id: str, configuration: Configuration | None = None) -> JobLog:
-    """The log of a job in the folder of its logs; goes on with the one there is."""
+    """Open the log of a job in the folder of its logs; an existing log is continued."""
     rotation = rotation_of(configuration or Configuration())
     return JobLog(folder / JOB_LOG, rotation, job_id, SystemClock())
 
@@ -206,7 +206,7 @@ class JobLogListener(JobListener):
 
     def on_restored(self, restored: RestoredFrom) -> None:
         kind = "savepoint" if restored.is_savepoint else "checkpoint"
-        self._say("INFO", f"The job goes on from {kind} {restored.checkpoint_id} ({restored.path}).")
+        self._say("INFO", f"The job continues from {kind} {restored.checkpoint_id} ({restored.path}).")
 
     def _say(self, level: str, message: str, failure: JobFailure | None = None) -> None:
         where = failure or JobFailure("", "")
@@ -219,7 +219,7 @@ class JobLogListener(JobListener):
 
 
 def entries_of(said: TaskLog, job_id: str | None) -> list[LogEntry]:
-    """What a task said, as entries."""
+    """Return the output of a task as entries."""
     return [
         LogEntry(
             stamp(line.time_ms), line.level, line.logger, line.message, job_id,

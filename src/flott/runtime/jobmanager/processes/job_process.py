@@ -1,6 +1,6 @@
 """The process of one job, as the JobManager sees it: started, listened to, given orders. JobManager side.
 
-Nobody who gives an order waits for the process, which may hang: a thread of its own writes to it, another one reads.
+The process may hang, so no caller waits for it: one thread writes to it, and another one reads.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _EXIT_SECONDS = 5.0
 
 
 class JobProcessListener(Protocol):
-    """Who is told what becomes of the process. Called by a thread of its own."""
+    """Listens to the process of a job. A thread of the process calls it."""
 
     def on_view(self, process: JobProcess, view: JobView) -> None:
-        """The job stands differently."""
+        """Take in a new view of the job."""
 
     def on_ended(self, process: JobProcess, view: JobView, result: JobResultView) -> bool:
-        """The job has ended; whether that is durable. Only then the process may forget it."""
+        """Take in the end of the job; return whether it is durable, so that the process may delete its files."""
 
     def on_exit(self, process: JobProcess, code: int, ended: bool) -> None:
-        """The process is gone; ``ended``: after the job's end, as it should."""
+        """Take in that the process has ended; ``ended``: after the end of the job was durable."""
 
 
 class JobProcess:
@@ -86,7 +86,7 @@ class JobProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Return the process id."""
         return self._process.pid
 
     def order(self, order: Order[R]) -> Future[R]:
@@ -102,7 +102,7 @@ class JobProcess:
         return answer
 
     def kill(self) -> None:
-        """End the process at once. Nothing is lost: its job goes on from its last checkpoint."""
+        """End the process at once. Nothing is lost: its job continues from its last checkpoint."""
         if self._process.poll() is None:
             self._kill_group()
 
@@ -139,7 +139,7 @@ class JobProcess:
         self._listener.on_exit(self, code, self._ended)
 
     def _take_messages(self) -> None:
-        """Until the process has hung up, or is gone."""
+        """Handle messages until the process has closed the pipe or has ended."""
         while True:
             self._output.bound()
             if not self._line.has_news(_LOOK_SECONDS):
@@ -163,7 +163,7 @@ class JobProcess:
                     self._outbox.put(Acknowledged())
 
     def _reap(self) -> int:
-        """The exit code, once the process is gone, and whatever it has left running."""
+        """Wait until the process and everything that it has started are gone; return its exit code."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_EXIT_SECONDS)
         self._kill_group()
@@ -179,7 +179,7 @@ class JobProcess:
         with self._lock:
             answer = self._pending.pop(reply.number, None)
         if answer is not None:
-            with suppress(InvalidStateError):  # whoever asked has given up
+            with suppress(InvalidStateError):  # the caller does not wait any more
                 if reply.failure is not None:
                     answer.set_exception(reply.failure)
                 else:
@@ -208,7 +208,7 @@ def _start(descriptor: int, output: OutputFile, echo: bool) -> subprocess.Popen[
 
 
 def _environment() -> dict[str, str]:
-    """Without the settings of the JobManager, its secrets among them: a job is told what it needs to know.
+    """Return the environment variables without the settings of the JobManager, its secrets among them.
 
     Flott may be on the path by other means than an installation.
     """

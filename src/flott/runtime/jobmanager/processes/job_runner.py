@@ -3,7 +3,7 @@
     python -m flott.runtime.jobmanager.processes.job_runner FD
 
 It lives and dies with the JobManager: when the pipe ends, so does the process, at once. That is a crash like any other,
-and whoever leads next goes on from the last checkpoint.
+and the next leader continues from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class JobRunner:
         self._spool: ResultSpool | None = None
 
     def run(self) -> None:
-        """From the assignment to the end of the job."""
+        """Run the job from its assignment to its end."""
         for target in (self._take_orders, self._send_views):
             threading.Thread(target=target, name=target.__name__.strip("_"), daemon=True).start()
         configuration = Configuration.of(self._assignment.configuration)
@@ -98,7 +98,7 @@ class JobRunner:
         try:
             job = self._prepared(configuration, journal)
         except LeadershipLostError as error:
-            log.warning("The job goes on elsewhere: %s", error)
+            log.warning("The job continues elsewhere: %s", error)
             self._end(self._broken_off(JobStatus.SUSPENDED), JobStatus.SUSPENDED, None)
         except EpochFailure as error:  # the storage may be back when it is tried again
             log.error("The job cannot be started at present: %s", error)
@@ -163,10 +163,10 @@ class JobRunner:
                     self._line.send(self._told(number))  # first: to stop may take long
                     try:
                         self._stop(order)
-                    except Exception:  # this thread must go on: it hears that the end is durable, or that it must die
+                    except Exception:  # this thread must continue: it learns that the end is durable
                         log.exception("The job could not be told to end; it is killed if it does not.")
                 case Request(number, order):
-                    # Each in a thread of its own: nobody waits until the job is ready because somebody else does.
+                    # Each order has a thread, because it may have to wait until the job is ready.
                     threading.Thread(target=self._carry_out, args=(number, order), daemon=True).start()
 
     def _carry_out(self, number: int, order: Order[Any]) -> None:
@@ -178,10 +178,10 @@ class JobRunner:
             return
 
         def tell(done: CompletableFuture[Any]) -> None:
-            self._send_view()  # who is answered sees what was done
+            self._send_view()  # before the answer, so that the client sees the effect of its order
             try:
                 self._line.send(Reply(number, done.result()))
-            except Exception as error:  # it failed, or has a result that cannot travel: either way somebody waits
+            except Exception as error:  # it failed, or its result cannot be sent: the client is answered in either case
                 self._line.send(Reply.failed(number, error))
 
         answer.when_done(tell)
@@ -199,7 +199,7 @@ class JobRunner:
         return Reply.failed(number, JobEndedError(f"Job {self._assignment.submission.job_id} has ended."))
 
     def _stop(self, order: CancelJob | SuspendJob) -> None:
-        """At once, or as soon as there is a job; one that is to go on elsewhere need not begin here."""
+        """End the job, at once or as soon as it is prepared. A job that continues elsewhere is not started here."""
         with self._beginning:
             job = self._job
             self._told_to_stop = order
@@ -228,14 +228,14 @@ class JobRunner:
                 self._told_version = recorder.version
                 try:
                     self._tell(Viewed(self._view(recorder)))
-                except Exception:  # the next one may be better, and whoever is answered here must not wait for it
+                except Exception:  # the next view may succeed, and the answer to an order must not wait for it
                     log.exception("How the job stands cannot be said.")
 
     def _view(self, recorder: JobRecorder) -> JobView:
         return replace(recorder.view(), process=os.getpid())
 
     def _on_end(self, status: JobStatus) -> None:
-        """The job's thread comes to its end, in good order or because user code has torn it down (``sys.exit``)."""
+        """Report the end of the job, which may come from user code that ends the thread (``sys.exit``)."""
         assert self._recorder is not None
         assert self._job is not None
         torn_by = sys.exc_info()[1]
@@ -245,7 +245,7 @@ class JobRunner:
             self._end(self._broken_off(JobStatus.FAILED, torn_by), JobStatus.FAILED, torn_by)
 
     def _broken_off(self, status: JobStatus, error: BaseException | None = None) -> JobView:
-        """A job that has no job master any more, or never had one, to say how it stands."""
+        """Return the view of a job that has no job master."""
         now = self._clock.now_ms()
         submission = self._assignment.submission
         view = self._recorder.view() if self._recorder is not None else JobView(
@@ -282,20 +282,20 @@ class JobRunner:
 
 
 def _await_the_end() -> NoReturn:
-    """Spark is gone. That is nobody's failure: the JobManager starts it again, and then this job, in a new process."""
-    log.error("The Spark application has ended. The job goes on from its last checkpoint as soon as there is another.")
+    """Wait to be ended by the JobManager, which starts Spark again and then this job in a new process."""
+    log.error("The Spark application has ended. The job continues from its last checkpoint when it is back.")
     threading.Event().wait(PATIENCE_SECONDS)
     _die()
 
 
 def _die() -> NoReturn:
-    """A crash like any other, seen by whoever leads. Not an exception: any thread may find out."""
+    """End the process at once, from any thread. The leader sees a crash like any other."""
     logging.shutdown()
     os._exit(1)
 
 
 def failure_of(error: BaseException, now_ms: int) -> FailureView:
-    """A failure of the job as a whole, as people see it: Flott's own errors say what is wrong without a trace."""
+    """Return a failure of the job as a whole for people: an error of Flott is shown without a stack trace."""
     text = str(error) if isinstance(error, FlottError) else "".join(traceback.format_exception(error))
     return FailureView(type(error).__name__, bounded(text), now_ms)
 
@@ -309,14 +309,14 @@ def _accumulators(master: JobMaster) -> dict[str, bytes]:
 
 
 def _pickled(value: object) -> bytes | None:
-    """None if it cannot travel: nothing of the user's may keep the end of a job from being told."""
+    """Return the pickled value; None if it cannot be pickled, which must not prevent the end of the job."""
     with suppress(Exception):
         return pickle.dumps(value, protocol=5)
     return None
 
 
 def main() -> None:
-    """The process."""
+    """Run the process of a job."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)  # what user code starts must not keep the pipe open

@@ -52,7 +52,7 @@ class ResultSpool:
         self._begun: set[str] = set()
 
     def begin(self, name: str) -> None:
-        """There will be results by this name; refuses to go on where another process ended."""
+        """Begin with results of this name; refuse to continue where another process ended."""
         (self._folder / name).mkdir(parents=True, exist_ok=True)
         if name in self._begun:
             return
@@ -66,7 +66,7 @@ class ResultSpool:
         self._begun.add(name)
 
     def put(self, name: str, subtask: int, values: Sequence[Any]) -> None:
-        """Leave a piece; waits while the program is far behind."""
+        """Keep a piece; wait while the program is far behind."""
         folder = self._folder / name
         if not values or not self._has_room(folder):
             return
@@ -76,7 +76,7 @@ class ResultSpool:
         draft.rename(folder / f"{self._number:020d}")
 
     def close(self) -> None:
-        """The job is being ended: whoever waits for the program waits no more, and nothing is left any more."""
+        """Let writers wait no more and keep nothing more, because the job is being ended."""
         self._closed.set()
 
     def _has_room(self, folder: Path) -> bool:
@@ -96,7 +96,7 @@ _spool: ResultSpool | None = None
 
 
 def open_spool(folder: Path, marks: Path) -> ResultSpool:
-    """Results of the job of this process are left in a folder from now on."""
+    """Keep the results of this process's job in a folder from now on."""
     global _spool
     _spool = ResultSpool(folder, marks=marks)
     return _spool
@@ -130,7 +130,7 @@ class RemoteSink(DriverSink[Any]):
 
 
 def fetch(folder: Path, after: int) -> bytes:
-    """The pieces behind one, as many as travel together; those up to it have arrived and are deleted."""
+    """Return the pieces after one, as many as one answer holds; delete those up to it, which have arrived."""
     if not folder.is_dir():
         return b""
     given: list[bytes] = []
@@ -150,7 +150,7 @@ def fetch(folder: Path, after: int) -> bytes:
 
 
 def pieces_in(data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
-    """What was fetched: number, subtask and values of each piece."""
+    """Yield number, subtask and values of each piece that was fetched."""
     place = 0
     while place < len(data):
         number, length = _HEAD.unpack_from(data, place)
