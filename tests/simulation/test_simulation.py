@@ -128,7 +128,7 @@ def break_commits(patch: pytest.MonkeyPatch) -> None:
     """After a crash between completion and commit nobody commits."""
     commit = SinkCommits.commit
     patch.setattr(
-        SinkCommits, "commit", lambda self, *facts, replay=False: None if replay else commit(self, *facts)
+        SinkCommits, "commit", lambda self, permit, manifest: None if permit.replay else commit(self, permit, manifest)
     )
 
 
