@@ -7,8 +7,10 @@ VENV     := .venv
 READY    := $(VENV)/.ready
 PY       := $(VENV)/bin/python
 ARGS     ?=
-# Tests without a JVM share no file and no port: one process a core. To debug one: ARGS="-n 0 --pdb -k …".
-WITHOUT_JVM = -q --progress -m "not spark" -n auto --dist worksteal
+# Tests without a JVM share no file and no port, and many wait for processes that they start: three test
+# processes for two cores. To debug one: ARGS="-n 0 --pdb -k …".
+PROCESSES := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+WITHOUT_JVM = -q --progress -m "not spark" -n $(PROCESSES) --dist worksteal
 # Tests with Spark wait most of the time: two processes, each with a group of tests that share a Spark (tests/spark/conftest.py).
 WITH_SPARK = -q --progress -m spark -n 2 --dist loadgroup
 SPARK_TESTS = $(if $(findstring tests/,$(ARGS)),,tests/spark tests/examples)
