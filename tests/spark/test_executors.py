@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from flott.runtime.entrypoint import executors
 from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.logs.line import LogLine, TaskLog
-from flott.runtime.spark.executor_reading import JobTasks, SparkReading
+from flott.runtime.spark.application import JobTasks, SparkReading
 from flott.runtime.spark.executors import SparkExecutors
 from tests.spark.conftest import MakeEnvironment
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from flott.common.job_status import JobStatus
 from flott.metrics._engine_metrics import Kind, Scope, describe, find
 from flott.runtime.jobmanager.gateway import ClusterGateway
+from flott.runtime.jobmanager.views.graph_view import metric_scope
 from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView
-from flott.runtime.jobmanager.views.metric_names import metric_scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from flott.testing.harness import Cancel
 from flott.testing.sources import EndOfEpoch
 from scripts import metrics_page
 from tests.unit.reporters.test_reporters import Cluster, Taking
-from tests.unit.runtime.jobmanager.recorded_jobs import counting, recorded
+from tests.unit.runtime.jobmanager.tracked_jobs import counting, recorded
 
 NUMBERS = list(range(30))
 

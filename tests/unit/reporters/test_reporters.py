@@ -49,7 +49,7 @@ from flott.runtime.jobmanager.views.job_view import CheckpointsView, CheckpointV
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Cancel
 from flott.testing.sources import Abort, EndOfEpoch
-from tests.unit.runtime.jobmanager.recorded_jobs import counting, recorded
+from tests.unit.runtime.jobmanager.tracked_jobs import counting, recorded
 
 RETRY = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "9"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flott.runtime.spark.executor_reading import JobTasks
+from flott.runtime.spark.application import JobTasks
 from flott.runtime.spark.executors import executors_of, parse_bytes, tasks_by_job
 
 JOB = "0f" * 16

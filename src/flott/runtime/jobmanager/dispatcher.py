@@ -65,7 +65,7 @@ from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_past import JobPast
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.orders import CancelJob, Order
-from flott.runtime.spark.address import SparkAddress
+from flott.runtime.spark.application import SparkAddress
 from flott.runtime.storage.posix_fence import FOLDER as FENCE
 from flott.runtime.storage.posix_fence import PosixFence
 

@@ -16,7 +16,7 @@ from flott.common import _options as options
 from flott.common.configuration import Configuration
 from flott.runtime.clock import Clock
 from flott.runtime.jobmanager.views.job_view import JobView, TaskManagerView
-from flott.runtime.spark.executor_reading import ExecutorReading, JobTasks, SparkReading
+from flott.runtime.spark.application import ExecutorReading, JobTasks, SparkReading
 
 log = logging.getLogger("flott.cluster")
 

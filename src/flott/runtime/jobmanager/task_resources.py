@@ -19,7 +19,7 @@ from flott.runtime.jobmanager.processes.job_log import rotation_of
 from flott.runtime.jobmanager.resources import ResourceManager
 from flott.runtime.jobmanager.views.job_view import JobView, TaskManagerView
 from flott.runtime.logs.output_file import OutputFile
-from flott.runtime.spark.address import SparkAddress
+from flott.runtime.spark.application import SparkAddress
 
 if TYPE_CHECKING:
     from flott.runtime.spark.sharing import SharedApplication

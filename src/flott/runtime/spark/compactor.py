@@ -14,8 +14,8 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.managed_state.files.compaction import CompactionOrder, compact
 from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.spark.files import WorkerFiles
+from flott.runtime.spark.scheduling import SchedulingPools
 from flott.runtime.spark.spark_errors import described
-from flott.runtime.spark.turns import Turns
 from flott.runtime.spark.worker import CompactionBody
 
 #: The driver itself compacts files of no more than this many bytes in all: a Spark job would cost more.
@@ -27,11 +27,11 @@ MAX_TASKS = 4
 class SparkCompactor:
     """Compacts the state files of one job. It uses whichever image was deployed last."""
 
-    def __init__(self, context: SparkContext, log_file: Path, files: WorkerFiles, turns: Turns, token: str):
+    def __init__(self, context: SparkContext, log_file: Path, files: WorkerFiles, pools: SchedulingPools, token: str):
         self._context = context
         self._log_file = log_file
         self._files = files
-        self._turns = turns
+        self._pools = pools
         self._token = token
         self.image: JobImage | None = None
 
@@ -45,11 +45,11 @@ class SparkCompactor:
             self._context.setJobGroup(self._group(purpose), f"{image.job_name}: {purpose}", interruptOnCancel=True)
             tasks = min(len(orders), MAX_TASKS, max(1, self._context.defaultParallelism // 2))
             rdd = self._context.parallelize(orders, tasks).mapPartitions(CompactionBody(image, self._files))
-            turn = self._turns.take()
+            pool = self._pools.enter()
             try:
                 return rdd.collect()
             finally:
-                self._turns.end(turn)
+                self._pools.leave(pool)
         except Py4JError as error:
             raise WorkerLostError(f"Spark could not compact state files: {described(error, self._log_file)}") from error
 

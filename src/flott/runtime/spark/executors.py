@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from flott.errors import WorkerLostError
-from flott.runtime.spark.executor_reading import ExecutorReading, JobTasks, SparkReading
+from flott.runtime.spark.application import ExecutorReading, JobTasks, SparkReading
 
 DRIVER = "driver"
 

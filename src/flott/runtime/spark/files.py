@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,6 +19,9 @@ from pyspark.core.broadcast import Broadcast
 
 from flott.runtime.dependencies.archives import everything_in, unpack_once, write_zip
 from flott.runtime.job_files import JobEnvironment, put_first
+
+#: Pure Python packages that tasks need besides the standard library and PySpark.
+SHIPPED = ("flott", "cloudpickle")
 
 #: The files this worker process is ready for, and where it was before it knew of any.
 _entered: str | None = None
@@ -103,3 +108,17 @@ def ship(context: SparkContext, environment: JobEnvironment, *, by_path: bool) -
         tuple(shipped(folder) for folder in environment.imports),
         tuple((target, shipped(folder)) for target, folder in environment.archives),
     )
+
+
+def package_archive() -> Path:
+    """A zip of the packages in SHIPPED, as installed here; works from a wheel as well as from a source tree."""
+    folder = Path(tempfile.mkdtemp(prefix="flott-ship-"))
+    archive = folder / "flott-runtime.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in SHIPPED:
+            source = import_module(name).__file__
+            assert source is not None
+            package = Path(source).parent
+            for path in sorted(package.rglob("*.py")):
+                target.write(path, Path(name) / path.relative_to(package))
+    return archive

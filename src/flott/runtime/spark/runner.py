@@ -25,8 +25,8 @@ from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.runner import OnEvent, RunnerStatus, StateCompactor, StopReason, TaskProgress, report_epoch
 from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.files import WorkerFiles
+from flott.runtime.spark.scheduling import SchedulingPools
 from flott.runtime.spark.spark_errors import described
-from flott.runtime.spark.turns import Turns
 from flott.runtime.spark.worker import PLAN, StageBody, encode_plan
 
 
@@ -38,8 +38,8 @@ class SparkRunner:
         self._files = files or WorkerFiles()
         self._log_file = log_file
         self._token = uuid4().hex[:8]
-        self._turns = Turns(context, self._token)
-        self._compactor = SparkCompactor(context, log_file, self._files, self._turns, self._token)
+        self._pools = SchedulingPools(context, self._token)
+        self._compactor = SparkCompactor(context, log_file, self._files, self._pools, self._token)
         self._image: JobImage | None = None
         self._broadcast: Broadcast[JobImage] | None = None
         self._former: Broadcast[JobImage] | None = None  #: that of the image before: a compaction may still use it
@@ -91,11 +91,11 @@ class SparkRunner:
         made, self._next = self._next, None
         rdd = made.result() if made is not None else self._lineage()
         self._next = self._ahead.submit(self._lineage)
-        turn = self._turns.take()
+        pool = self._pools.enter()
         try:
             return rdd.collect()
         finally:
-            self._ahead.submit(self._forget, rdd, turn)
+            self._ahead.submit(self._forget, rdd, pool)
 
     def _lineage(self) -> RDD[Any]:
         """The RDDs of an epoch. They do not depend on its plan, so the next ones are made while this epoch runs."""
@@ -160,11 +160,11 @@ class SparkRunner:
         with suppress(Py4JError):
             self._files.forget()
 
-    def _forget(self, rdd: RDD[Any], turn: str) -> None:
+    def _forget(self, rdd: RDD[Any], pool: str) -> None:
         """Delete the epoch's shuffle files now: Spark would wait for the JVM's garbage collector to find them."""
         with suppress(Py4JError):  # then they go when the handles are collected, or with the JVM
             rdd.cleanShuffleDependencies()
-        self._turns.end(turn)
+        self._pools.leave(pool)
 
     def _explain(self, error: Py4JError) -> str:
         if self._cancelled:

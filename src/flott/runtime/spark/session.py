@@ -20,8 +20,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from flott.errors import ConfigurationError
-from flott.runtime.spark.shipping import package_archive
-from flott.runtime.spark.start_failure import why_not_started
+from flott.runtime.spark.files import package_archive
+from flott.runtime.spark.spark_errors import why_not_started
 
 #: What an epoch needs of Spark, and why. A user's own setting wins, except for those in REQUIRED.
 DEFAULTS = {

@@ -21,7 +21,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from flott.errors import WorkerLostError
-from flott.runtime.spark.address import SparkAddress
+from flott.runtime.spark.application import SparkAddress
 from flott.runtime.spark.executors import SparkExecutors
 from flott.runtime.spark.session import adopt, end_application, spark_context
 

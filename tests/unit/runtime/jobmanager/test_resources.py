@@ -21,7 +21,7 @@ from flott.runtime.jobmanager.resources import (
     starving,
 )
 from flott.runtime.jobmanager.views.job_view import JobView
-from flott.runtime.spark.executor_reading import ExecutorReading, JobTasks, SparkReading
+from flott.runtime.spark.application import ExecutorReading, JobTasks, SparkReading
 from flott.testing.clock import ManualClock
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32

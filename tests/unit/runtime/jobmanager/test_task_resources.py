@@ -14,7 +14,7 @@ import pytest
 from flott.common import Configuration
 from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager.task_resources import SparkApplication
-from flott.runtime.spark.executor_reading import SparkReading
+from flott.runtime.spark.application import SparkReading
 from tests.unit.runtime.jobmanager.jobs import wait_for
 
 

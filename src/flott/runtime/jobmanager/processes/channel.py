@@ -17,7 +17,7 @@ from flott.errors import ClusterError, FlottError
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.orders import Order
-from flott.runtime.spark.address import SparkAddress
+from flott.runtime.spark.application import SparkAddress
 
 # --- to the job's process --------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
 from flott.runtime.jobmanager.processes.job_log import JobLog, log_process_to, open_job_log
 from flott.runtime.jobmanager.processes.result_spool import ResultSpool, open_spool
 from flott.runtime.jobmanager.views.job_view import NEVER, FailureView, JobResultView, JobView, bounded
-from flott.runtime.jobmanager.views.recorder import JobRecorder
+from flott.runtime.jobmanager.views.tracking_listener import TrackingListener
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.orders import CancelJob, Order, SuspendJob
@@ -68,7 +68,7 @@ class JobRunner:
         assignment: Assignment,
         *,
         prepare: Callable[[Configuration, JobLog], RunningJob] | None = None,
-        recorder: JobRecorder | None = None,
+        recorder: TrackingListener | None = None,
     ):
         self._line = line
         self._prepared = prepare or self._prepare
@@ -133,7 +133,7 @@ class JobRunner:
             attach(assignment.spark, submission.job_id, _await_the_end)
 
         def listeners(directory: JobDirectory, job_graph: JobGraph) -> Sequence[JobListener]:
-            self._recorder = JobRecorder(
+            self._recorder = TrackingListener(
                 submission.job_id,
                 job_graph,
                 configuration,
@@ -231,7 +231,7 @@ class JobRunner:
                 except Exception:  # the next view may succeed, and the answer to an order must not wait for it
                     log.exception("How the job stands cannot be said.")
 
-    def _view(self, recorder: JobRecorder) -> JobView:
+    def _view(self, recorder: TrackingListener) -> JobView:
         return replace(recorder.view(), process=os.getpid())
 
     def _on_end(self, status: JobStatus) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import md5
 
@@ -10,7 +11,9 @@ from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SourceSpec, TimestampsSpec
 from flott.graph.transformations import DEFAULT_SLOT_SHARING_GROUP
 from flott.runtime.jobmanager.views.job_view import ChainedOperatorView, InputView
-from flott.runtime.jobmanager.views.metric_names import metric_scopes
+
+#: What separates the parts of a name elsewhere, and so may not be in one.
+_SEPARATORS = str.maketrans(" .:,", "____")
 
 
 @dataclass(frozen=True)
@@ -76,3 +79,28 @@ def _makes_time(vertex: JobVertex) -> bool:
 def _group_id(name: str) -> str:
     """The id of a slot sharing group: 32 hex digits, as Flink's."""
     return "0" * 32 if name == DEFAULT_SLOT_SHARING_GROUP else md5(name.encode(), usedforsecurity=False).hexdigest()
+
+
+def metric_scope(name: str) -> str:
+    """The name of an operator as a part of a metric's.
+
+    >>> metric_scope("Source: numbers")
+    'Source__numbers'
+    """
+    return name.translate(_SEPARATORS)
+
+
+def metric_scopes(names: Iterable[str]) -> list[str]:
+    """The same for the operators of a chain, each another one.
+
+    >>> metric_scopes(["Map", "Map", "Sink: Print"])
+    ['Map', 'Map_2', 'Sink__Print']
+    """
+    scopes: list[str] = []
+    for name in names:
+        scope, number = metric_scope(name), 2
+        candidate = scope
+        while candidate in scopes:
+            candidate, number = f"{scope}_{number}", number + 1
+        scopes.append(candidate)
+    return scopes

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flott.runtime.spark.turns import POOL, Turns
+from flott.runtime.spark.scheduling import POOL, SchedulingPools
 
 
 class Stopped:
@@ -46,7 +46,7 @@ def test_whoever_was_handed_over_first_comes_first_whatever_the_jobs_are_called(
     one: int, first: str, other: int, second: str
 ) -> None:
     context: Any = Context()
-    names = [Turns(context, token, Stopped(at)).take() for at, token in ((one, first), (other, second))]
+    names = [SchedulingPools(context, token, Stopped(at)).enter() for at, token in ((one, first), (other, second))]
     assert context.properties == {POOL: names[1]}
     if one != other:
         assert (names[0] < names[1]) == (one < other)

@@ -17,10 +17,10 @@ from flott.common.job_status import JobStatus
 from flott.graph.job_graph import JobGraph
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.runner import TaskProgress
-from flott.runtime.jobmanager.views.job_record import JobRecord
+from flott.runtime.jobmanager.views.job_tracker import JobTracker
 from flott.runtime.jobmanager.views.job_view import JobView
-from flott.runtime.jobmanager.views.recent import WINDOW_SECONDS
-from flott.runtime.jobmanager.views.task_record import Moment
+from flott.runtime.jobmanager.views.rates import WINDOW_SECONDS
+from flott.runtime.jobmanager.views.task_tracker import Moment
 from flott.runtime.jobmaster.listener import (
     EpochStatistics,
     JobFailure,
@@ -41,7 +41,7 @@ QUIET_SECONDS = 5
 _TICKS = 1 << 32
 
 
-class JobRecorder(JobListener):
+class TrackingListener(JobListener):
     """Keeps what is known of one run of a job. Told by the job's threads, asked by any."""
 
     def __init__(
@@ -53,7 +53,7 @@ class JobRecorder(JobListener):
         checkpoint_directory: str = "",
     ):
         self._clock = clock
-        self._record = JobRecord(job_id, graph, configuration, checkpoint_directory, self._now())
+        self._record = JobTracker(job_id, graph, configuration, checkpoint_directory, self._now())
         self._unread: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()  #: of the record
         self._telling = threading.Lock()  #: never held for long

@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from flott.common import WatermarkStrategy
 from flott.datastream.connectors.discard import DiscardSink
 from flott.datastream.connectors.number_seq import NumberSequenceSource
-from flott.runtime.spark.turns import Turns
+from flott.runtime.spark.scheduling import SchedulingPools
 from tests.spark.conftest import MakeEnvironment
 
 
@@ -25,13 +25,13 @@ def test_an_epoch_has_a_pool_of_its_own_which_goes_with_it(
     spark: SparkContext, environment: MakeEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, taken = pools(spark), []
-    take = Turns.take
+    enter = SchedulingPools.enter
 
-    def watched(self: Turns) -> str:
-        taken.append(take(self))
+    def watched(self: SchedulingPools) -> str:
+        taken.append(enter(self))
         return taken[-1]
 
-    monkeypatch.setattr(Turns, "take", watched)
+    monkeypatch.setattr(SchedulingPools, "enter", watched)
     env = environment({"flott.epoch.max-records": 10, "flott.epoch.initial-records": 10})
     numbers = env.from_source(NumberSequenceSource(0, 79), WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda number: number % 3).reduce(lambda a, b: a + b).sink_to(DiscardSink())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flott.runtime.jobmanager.views.recent import RESOLUTION_SECONDS, SHORTEST_SECONDS, WINDOW_SECONDS, RecentGrowth
+from flott.runtime.jobmanager.views.rates import RESOLUTION_SECONDS, SHORTEST_SECONDS, WINDOW_SECONDS, RecentGrowth
 
 #: (a pause before it, how long it took, what it added), in tenths of seconds so that times are exact.
 epochs = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 40), st.integers(0, 1000)), max_size=40)

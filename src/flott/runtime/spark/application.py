@@ -1,9 +1,25 @@
-"""What Spark says of its executors, read at one moment. Data: it imports nothing of Spark's."""
+"""What other processes know about a Spark application: where it is, and how its executors are doing.
+
+Data: this module imports nothing from Spark, so that a JobManager can use it before it has started one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class SparkAddress:
+    """Where another process of this machine finds the application."""
+
+    port: int
+    secret: str
+    python: str  #: the interpreter of the workers
+    archives: tuple[str, ...]  #: names of the Python archives every worker needs
+
+    def __repr__(self) -> str:
+        return f"SparkAddress({self.port})"  # the secret is nobody's business
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.graph.job_graph import JobGraph
 from flott.runtime.epoch.accumulators import values_of
-from flott.runtime.jobmanager.views.checkpoint_record import CheckpointRecord
+from flott.runtime.jobmanager.views.checkpoint_tracker import CheckpointTracker
 from flott.runtime.jobmanager.views.job_view import (
     NEVER,
     EpochView,
@@ -23,8 +23,8 @@ from flott.runtime.jobmanager.views.job_view import (
     TaskState,
     bounded,
 )
-from flott.runtime.jobmanager.views.recent import RecentGrowth
-from flott.runtime.jobmanager.views.task_record import Moment, TaskRecord
+from flott.runtime.jobmanager.views.rates import RecentGrowth
+from flott.runtime.jobmanager.views.task_tracker import Moment, TaskTracker
 from flott.runtime.jobmaster.listener import (
     EpochStatistics,
     JobFailure,
@@ -44,7 +44,7 @@ FAILURES = 16
 EPOCHS = 20
 
 
-class JobRecord:
+class JobTracker:
     """Everything a recorder has heard. ``view`` may be asked at any time in between."""
 
     def __init__(
@@ -72,13 +72,13 @@ class JobRecord:
         self._failures: deque[FailureView] = deque(maxlen=FAILURES)
         self._failure_count = 0
         self._culprit: tuple[str, int] | None = None  #: the vertex, by its name, and subtask that failed last
-        self._checkpoints = CheckpointRecord(checkpoint_directory)
+        self._checkpoints = CheckpointTracker(checkpoint_directory)
         self._epochs: deque[EpochView] = deque(maxlen=EPOCHS)
         self._last: EpochStatistics | None = None
         self._records_in = 0
         self._records_out = 0
         self._accumulators: tuple[bytes | None, Mapping[str, tuple[str, str]]] = (None, {})
-        self._tasks = TaskRecord(now)
+        self._tasks = TaskTracker(now)
         self._growth: RecentGrowth[str] = RecentGrowth(now.seconds)
         self.graph(now, graph)
 

@@ -26,7 +26,7 @@ HISTORY = 10
 REMEMBERED_NUMBERS = 1000
 
 
-class CheckpointRecord:
+class CheckpointTracker:
     """Adds up what the job tells about its checkpoints."""
 
     def __init__(self, directory: str):

@@ -1,10 +1,10 @@
-"""Why Spark did not start, out of logs as it writes them. No JVM."""
+"""Reasons of failures, from traces and logs as Spark writes them. No JVM."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from flott.runtime.spark.start_failure import said_in, why_not_started
+from flott.runtime.spark.spark_errors import reason_in, said_in, why_not_started
 
 LOG_FILE = Path("/logs/spark-1.log")
 
@@ -60,3 +60,25 @@ def test_a_missing_java_is_told_as_such() -> None:
     for log in said:
         assert why_not_started("exited", log, LOG_FILE, "local[2]").startswith("Spark needs Java 17 or 21")
     assert why_not_started("No such file: spark-submit", "", LOG_FILE, "local[2]").startswith("Spark needs Java")
+
+
+NOT_STARTED = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 4 times, most recent failure:
+Error from python worker:
+  Traceback (most recent call last):
+    File "pyspark/daemon.py", line 129, in manager
+  OSError: AF_UNIX path too long
+PYTHONPATH was:
+  /spark/python/lib/pyspark.zip
+org.apache.spark.SparkException: EOFException occurred while reading the port number from pyspark.daemon's stdout.
+"""
+
+
+def test_a_worker_that_could_not_be_started_is_told_by_what_it_said_itself() -> None:
+    assert reason_in(NOT_STARTED) == "a Python worker could not be started: OSError: AF_UNIX path too long"
+
+
+def test_otherwise_the_innermost_cause_is_told() -> None:
+    trace = ": org.apache.spark.SparkException: Job aborted\nCaused by: java.io.IOException: No space left on device\n"
+    assert reason_in(trace) == "No space left on device"
+    assert reason_in("nothing at all") == "Spark gave no reason"

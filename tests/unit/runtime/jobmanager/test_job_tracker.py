@@ -18,12 +18,12 @@ from flott.graph.job_graph import JobGraph
 from flott.graph.stream_graph import StreamGraph
 from flott.metrics._engine_metrics import Kind
 from flott.reporters.metric_table import job_rows, kind_of, task_metrics
-from flott.runtime.jobmanager.views.checkpoint_record import spread_of
-from flott.runtime.jobmanager.views.job_record import JobRecord
+from flott.runtime.jobmanager.views.checkpoint_tracker import spread_of
+from flott.runtime.jobmanager.views.graph_view import metric_scope, metric_scopes
+from flott.runtime.jobmanager.views.job_tracker import JobTracker
 from flott.runtime.jobmanager.views.job_view import Spread, TaskState
-from flott.runtime.jobmanager.views.metric_names import metric_scope, metric_scopes
-from flott.runtime.jobmanager.views.recorder import JobRecorder
-from flott.runtime.jobmanager.views.task_record import Moment
+from flott.runtime.jobmanager.views.task_tracker import Moment
+from flott.runtime.jobmanager.views.tracking_listener import TrackingListener
 from flott.runtime.jobmaster.listener import (
     EpochStatistics,
     JobFailure,
@@ -98,7 +98,7 @@ def _statistics(graph: JobGraph, epoch: int, sizes: list[int], clock: ManualCloc
 def test_any_history_adds_up(history: list[tuple[Any, ...]]) -> None:
     clock = ManualClock()
     graph = GRAPHS[2]
-    recorder = JobRecorder("b" * 32, graph, Configuration(), clock)
+    recorder = TrackingListener("b" * 32, graph, Configuration(), clock)
     recorder.on_status(JobStatus.CREATED)
     recorder.on_status(JobStatus.RUNNING)
     totals: Counter[str] = Counter()
@@ -173,7 +173,7 @@ def test_any_history_adds_up(history: list[tuple[Any, ...]]) -> None:
 def test_what_reporters_are_told_to_only_grow_never_falls(history: list[tuple[Any, ...]], busy: list[float]) -> None:
     clock = ManualClock()
     graph = GRAPHS[2]
-    recorder = JobRecorder("b" * 32, graph, Configuration(), clock)
+    recorder = TrackingListener("b" * 32, graph, Configuration(), clock)
     recorder.on_status(JobStatus.CREATED)
     recorder.on_status(JobStatus.RUNNING)
     before: dict[tuple[object, ...], int | float] = {}
@@ -215,7 +215,7 @@ def test_what_reporters_are_told_to_only_grow_never_falls(history: list[tuple[An
         look()
 
 
-def _counters(recorder: JobRecorder) -> dict[tuple[object, ...], int | float]:
+def _counters(recorder: TrackingListener) -> dict[tuple[object, ...], int | float]:
     """All numbers that reporters call counters, by name and labels; a subtask that is tried again remains the same."""
     return {
         (row.scope, metric, *(pair for pair in row.labels.items() if pair[0] != "task_attempt_num")): value
@@ -227,7 +227,7 @@ def _counters(recorder: JobRecorder) -> dict[tuple[object, ...], int | float]:
 
 def test_time_that_was_spent_waiting_is_told_as_it_passes_and_once() -> None:
     clock = ManualClock()
-    recorder = JobRecorder("b" * 32, GRAPHS[1], Configuration(), clock)
+    recorder = TrackingListener("b" * 32, GRAPHS[1], Configuration(), clock)
 
     def waited() -> float:
         return recorder.view().vertices[0].subtasks[0].traffic.idle_ms
@@ -248,7 +248,7 @@ def test_time_that_was_spent_waiting_is_told_as_it_passes_and_once() -> None:
 
 
 def test_time_in_a_status_does_not_shrink_when_the_status_is_left() -> None:
-    record = JobRecord("b" * 32, GRAPHS[1], Configuration(), "", Moment(0, 0.0))
+    record = JobTracker("b" * 32, GRAPHS[1], Configuration(), "", Moment(0, 0.0))
     spent = []
     for start in (0.0, 1.0):
         record.status(Moment(0, start), JobStatus.RUNNING)
@@ -260,7 +260,7 @@ def test_time_in_a_status_does_not_shrink_when_the_status_is_left() -> None:
 
 
 def test_the_state_of_a_vertex_follows_from_its_subtasks() -> None:
-    recorder = JobRecorder("b" * 32, GRAPHS[2], Configuration(), ManualClock())
+    recorder = TrackingListener("b" * 32, GRAPHS[2], Configuration(), ManualClock())
     recorder.on_start(1, lambda: None)
     assert {vertex.state for vertex in recorder.view().vertices} == {TaskState.RUNNING}
     recorder.on_failure(JobFailure("E", "text", vertex=GRAPHS[2].vertices[1].name, subtask=1, parallelism=2))
@@ -271,7 +271,7 @@ def test_the_state_of_a_vertex_follows_from_its_subtasks() -> None:
 
 
 def test_an_epoch_that_is_durable_although_something_failed_after_it_is_no_failed_checkpoint() -> None:
-    recorder = JobRecorder("b" * 32, GRAPHS[2], Configuration(), ManualClock())
+    recorder = TrackingListener("b" * 32, GRAPHS[2], Configuration(), ManualClock())
     recorder.on_start(1, lambda: None)
     recorder.on_epoch_failed(2, JobFailure("StorageError", "cannot delete"), tolerated=False)
     assert (recorder.view().checkpoints.completed, recorder.view().checkpoints.failed) == (1, 0)
@@ -292,7 +292,7 @@ def test_names_in_metrics_hold_no_separators_and_are_unique_in_a_chain() -> None
 
 def test_a_subtask_that_went_and_came_again_has_no_rate_of_its_former_life() -> None:
     clock = ManualClock()
-    recorder = JobRecorder("b" * 32, GRAPHS[2], Configuration(), clock)
+    recorder = TrackingListener("b" * 32, GRAPHS[2], Configuration(), clock)
 
     def run(graph: JobGraph, epochs: range, size: int) -> None:
         recorder.on_graph(graph)
@@ -312,7 +312,7 @@ def test_a_subtask_that_went_and_came_again_has_no_rate_of_its_former_life() -> 
 
 def test_a_chain_that_is_cut_leaves_its_operators_their_totals_and_nobody_a_leap() -> None:
     clock = ManualClock()
-    recorder = JobRecorder("b" * 32, GRAPHS[2], Configuration(), clock)
+    recorder = TrackingListener("b" * 32, GRAPHS[2], Configuration(), clock)
     assert len(APART.vertices) == len(GRAPHS[2].vertices) + 1
     for epoch, graph in enumerate([GRAPHS[2]] * 8 + [APART] * 4, 1):
         recorder.on_graph(graph)

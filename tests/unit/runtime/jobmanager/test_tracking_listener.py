@@ -19,7 +19,7 @@ from flott.errors import SavepointError
 from flott.graph.chain import chain
 from flott.reporters.metric_table import task_metrics
 from flott.runtime.jobmanager.views.job_view import NEVER, JobView, TaskState, Traffic
-from flott.runtime.jobmanager.views.recorder import QUIET_SECONDS, JobRecorder
+from flott.runtime.jobmanager.views.tracking_listener import QUIET_SECONDS, TrackingListener
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.orders import RescaleJob, TakeSavepoint
@@ -27,7 +27,7 @@ from flott.testing.clock import ManualClock
 from flott.testing.harness import Cancel, Faults, UnreliableStorage, in_process
 from flott.testing.sinks import Ledger, LedgerSink
 from flott.testing.sources import Abort, EndOfEpoch, ScriptedSource, Wait
-from tests.unit.runtime.jobmanager.recorded_jobs import at_step, counting, operator_sum, recorded, vertex_named
+from tests.unit.runtime.jobmanager.tracked_jobs import at_step, counting, operator_sum, recorded, vertex_named
 
 RETRY = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": "30"}
 
@@ -129,7 +129,7 @@ class Rescaled(JobListener):
         self.wanted = wanted
         self.master: JobMaster | None = None
         self.views: list[JobView] = []
-        self.recorder: JobRecorder | None = None
+        self.recorder: TrackingListener | None = None
 
     def on_epoch(self, statistics: EpochStatistics) -> None:
         assert self.master is not None
@@ -218,18 +218,18 @@ def test_a_checkpoint_shows_what_each_subtask_saved(tmp_path: Path) -> None:
 def test_subtasks_are_scheduled_until_the_first_epoch_and_run_from_then_on(tmp_path: Path) -> None:
     env = counting([1, EndOfEpoch(), 2])
     graph = chain(env.get_stream_graph(clear_transformations=False))
-    fresh = JobRecorder("a" * 32, graph, Configuration(), ManualClock()).view()
+    fresh = TrackingListener("a" * 32, graph, Configuration(), ManualClock()).view()
     assert {s.state for v in fresh.vertices for s in v.subtasks} == {TaskState.SCHEDULED}
     assert fresh.status is JobStatus.INITIALIZING
     seen: list[JobView] = []
-    holder: list[JobRecorder] = []
+    holder: list[TrackingListener] = []
 
     class During(JobListener):
         def on_start(self, epoch: int, progress: object) -> None:
             seen.append(holder[0].view())
 
     clock = ManualClock()
-    holder.append(JobRecorder("a" * 32, graph, Configuration(), clock))
+    holder.append(TrackingListener("a" * 32, graph, Configuration(), clock))
     recorded(env, tmp_path, clock, listeners=[holder[0], During()])
     assert {s.state for v in seen[0].vertices for s in v.subtasks} == {TaskState.RUNNING}
     assert [c.status for c in seen[0].checkpoints.history] == ["IN_PROGRESS"]
@@ -263,7 +263,7 @@ def test_times_are_told_by_status(tmp_path: Path) -> None:
 
     env = counting(script, options=options)
     graph = chain(env.get_stream_graph(clear_transformations=False))
-    recorder = JobRecorder("a" * 32, graph, Configuration(), clock)
+    recorder = TrackingListener("a" * 32, graph, Configuration(), clock)
     recorded(env, tmp_path, clock, listeners=[recorder, During()])
     restarting, last = seen[1], seen[-1]
     assert restarting.status is JobStatus.RESTARTING
@@ -331,7 +331,7 @@ def test_watermarks_and_lag_are_told_per_operator(tmp_path: Path) -> None:
 
     clock = ManualClock(10_000)
     graph = chain(env.get_stream_graph(clear_transformations=False))
-    recorder = JobRecorder("a" * 32, graph, Configuration(), clock)
+    recorder = TrackingListener("a" * 32, graph, Configuration(), clock)
     recorded(env, tmp_path, clock, listeners=[recorder, During()])
     first = seen[0]
     source, mapped = first.vertices[0], first.vertices[1]
@@ -402,14 +402,14 @@ def _counts(traffic: Traffic) -> tuple[int, int, int, int]:
     return traffic.records_in, traffic.records_out, traffic.bytes_in, traffic.bytes_out
 
 
-def _running_job(clock: ManualClock) -> tuple[JobRecorder, str]:
+def _running_job(clock: ManualClock) -> tuple[TrackingListener, str]:
     """A source that has been reading a hundred records a second for twenty seconds, half of the time."""
     from flott.runtime.jobmaster.listener import OperatorStatistics, SubtaskStatistics
 
     env = in_process(1)
     env.from_collection([1]).print()
     graph = chain(env.get_stream_graph(clear_transformations=False))
-    recorder = JobRecorder("a" * 32, graph, Configuration(), clock)
+    recorder = TrackingListener("a" * 32, graph, Configuration(), clock)
     recorder.on_status(JobStatus.CREATED)
     recorder.on_status(JobStatus.RUNNING)
     vertex = graph.vertices[0]

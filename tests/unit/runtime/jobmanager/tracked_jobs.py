@@ -13,7 +13,7 @@ from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
 from flott.graph.chain import chain
 from flott.runtime.jobmanager.views.job_view import JobView, VertexView
-from flott.runtime.jobmanager.views.recorder import JobRecorder
+from flott.runtime.jobmanager.views.tracking_listener import TrackingListener
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Incarnation, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
@@ -47,11 +47,11 @@ def counting(
 
 def recorded(
     env: StreamExecutionEnvironment, folder: Path, clock: ManualClock | None = None, **settings: Any
-) -> tuple[JobRecorder, Incarnation]:
+) -> tuple[TrackingListener, Incarnation]:
     """Run a job to its end."""
     clock = clock or ManualClock()
     graph = chain(env.get_stream_graph(clear_transformations=False, job_name="counting"))
-    recorder = JobRecorder(JOB_ID, graph, Configuration(env._configuration), clock, str(folder))
+    recorder = TrackingListener(JOB_ID, graph, Configuration(env._configuration), clock, str(folder))
     listeners = [recorder, *settings.pop("listeners", [])]
     return recorder, live(env, folder, clock=clock, listeners=listeners, job_name="counting", **settings)
 

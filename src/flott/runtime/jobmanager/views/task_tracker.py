@@ -40,7 +40,7 @@ from flott.metrics._engine_metrics import (
 from flott.metrics.metricbase import combine
 from flott.runtime.jobmanager.views.graph_view import VertexOutline, outline
 from flott.runtime.jobmanager.views.job_view import NEVER, SubtaskView, TaskState, Traffic, VertexView
-from flott.runtime.jobmanager.views.recent import RecentGrowth
+from flott.runtime.jobmanager.views.rates import RecentGrowth
 from flott.runtime.jobmaster.listener import OperatorStatistics, SubtaskStatistics
 
 #: A subtask of a vertex, or of an operator.
@@ -83,7 +83,7 @@ class OperatorTotals:
 
 
 @dataclass
-class SubtaskRecord:
+class SubtaskTracker:
     """What is known of one vertex subtask."""
 
     since: float  #: up to when its time is accounted for, as busy or idle
@@ -134,12 +134,12 @@ class SubtaskRecord:
         self.last = epoch
 
 
-class TaskRecord:
+class TaskTracker:
     """All subtasks of a job."""
 
     def __init__(self, now: Moment) -> None:
         self._vertices: tuple[VertexOutline, ...] = ()
-        self._subtasks: dict[Place, SubtaskRecord] = {}
+        self._subtasks: dict[Place, SubtaskTracker] = {}
         self._operators: dict[Place, OperatorTotals] = {}
         self._former: dict[VertexId, Traffic] = {}
         self._former_measures: list[Mapping[str, int | float]] = []  #: of operator subtasks that are gone
@@ -167,7 +167,7 @@ class TaskRecord:
         self._totals = {at: totals for at, totals in self._totals.items() if at in places and at[0] in same}
         for place in sorted(places - self._subtasks.keys()):
             stamps = {TaskState.CREATED: now.ms, TaskState.SCHEDULED: now.ms}
-            self._subtasks[place] = SubtaskRecord(now.seconds, stamps, attempt=attempt)
+            self._subtasks[place] = SubtaskTracker(now.seconds, stamps, attempt=attempt)
         self._former = {v: t for v, t in self._former.items() if any(v == outlined.id for outlined in self._vertices)}
         for outlined in self._vertices:
             for index in range(outlined.parallelism):
@@ -203,7 +203,7 @@ class TaskRecord:
         place = (epoch.vertex, epoch.subtask)
         subtask = self._subtasks.get(place)
         if subtask is None:
-            subtask = self._subtasks[place] = SubtaskRecord(now.seconds, {TaskState.RUNNING: now.ms})
+            subtask = self._subtasks[place] = SubtaskTracker(now.seconds, {TaskState.RUNNING: now.ms})
         subtask.add(epoch, now, task_modes)
         for ident, statistics in epoch.operators.items():
             at = (ident, epoch.subtask)
@@ -273,7 +273,7 @@ class TaskRecord:
         )
 
     def _subtask(
-        self, vertex: VertexOutline, index: int, record: SubtaskRecord, now: Moment, rates: list[float]
+        self, vertex: VertexOutline, index: int, record: SubtaskTracker, now: Moment, rates: list[float]
     ) -> SubtaskView:
         last, own_rates = record.last, len(self._task_rated)
         rates_of_task = dict(zip(meters_of(Scope.TASK), rates[:own_rates], strict=True))
