@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SparkAddress:
-    """Where another process of this machine finds the application."""
+    """How another process of this machine connects to the application."""
 
     port: int
     secret: str
@@ -19,12 +19,12 @@ class SparkAddress:
     archives: tuple[str, ...]  #: names of the Python archives every worker needs
 
     def __repr__(self) -> str:
-        return f"SparkAddress({self.port})"  # the secret is nobody's business
+        return f"SparkAddress({self.port})"  # not the secret
 
 
 @dataclass(frozen=True)
 class ExecutorReading:
-    """One executor that Spark counts as alive; in local mode the driver, which is the only one then."""
+    """One executor that Spark counts as alive. In local mode it is the driver."""
 
     id: str
     host: str
@@ -35,38 +35,38 @@ class ExecutorReading:
     completed_tasks: int = 0
     failed_tasks: int = 0
     started_ms: int = 0
-    heap_bytes: int = 0  #: what the JVM may take
-    heap_used_bytes: int = 0  #: the most it took, as far as Spark reports it
+    heap_bytes: int = 0  #: the maximum of the JVM's heap
+    heap_used_bytes: int = 0  #: the largest size so far, as Spark reports it
     metrics: Mapping[str, int | float] = field(default_factory=dict)  #: by Flink's names where it has them
     log_urls: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class JobTasks:
-    """The tasks of a job's stages that Spark has begun or could begin."""
+    """The tasks of a job that run or wait."""
 
     running: int = 0
-    pending: int = 0  #: for want of a slot
+    pending: int = 0  #: those that wait for a slot
 
     def plus(self, other: JobTasks) -> JobTasks:
-        """Both together."""
+        """Return the sum of both."""
         return JobTasks(self.running + other.running, self.pending + other.pending)
 
 
 @dataclass(frozen=True)
 class SparkReading:
-    """All executors, and what keeps them busy."""
+    """All executors, and the tasks that run on them."""
 
     executors: tuple[ExecutorReading, ...] = ()
-    #: By job id. Only looked for when no slot is free, because it costs Spark something.
+    #: By job id. They are only read when no slot is free, because it takes Spark some time.
     tasks: Mapping[str, JobTasks] = field(default_factory=dict)
 
     @property
     def slots(self) -> int:
-        """Of all executors together."""
+        """Return the slots of all executors."""
         return sum(executor.slots for executor in self.executors)
 
     @property
     def free_slots(self) -> int:
-        """Those that no task runs in."""
+        """Return the slots in which no task runs."""
         return sum(max(0, executor.slots - executor.running_tasks) for executor in self.executors)

@@ -1,4 +1,4 @@
-"""The executors of a Spark application, as its driver knows them, and how to ask for more. Driver side.
+"""Reads the executors of a Spark application from its driver, and requests more. Driver side.
 
 Spark keeps this for its web pages, and keeps it also if it serves none. It is fetched as JSON, as Spark's own REST
 would give it: a few calls to the JVM, however many executors there are.
@@ -21,33 +21,33 @@ from flott.runtime.spark.application import ExecutorReading, JobTasks, SparkRead
 
 DRIVER = "driver"
 
-#: How many executors Spark asks YARN or Kubernetes for if nobody says how many.
+#: How many executors Spark requests from YARN or Kubernetes by default.
 INSTANCES = 2
 
-#: The group of Spark jobs that are epochs of one of Flott's: ``flott-<job id>-…``.
+#: The group of the Spark jobs that are epochs of one job: ``flott-<job id>-…``.
 _GROUP = re.compile(r"flott-([0-9a-f]{32})(?:-|$)")
 
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
 class SparkExecutors:
-    """Reads the executors of an application; asks for more."""
+    """Reads the executors of an application, and requests more."""
 
     def __init__(self, context: SparkContext):
         self._context = context
-        self._json: Any = None  #: Spark's own writer of JSON, in the JVM
+        self._json: Any = None  #: Spark's own JSON writer, in the JVM
         self._heap_bytes: int | None = None  #: of an executor, as configured
 
     def read(self) -> SparkReading:
-        """What Spark says now. Raises ``WorkerLostError`` if it does not answer."""
+        """Return the present executors. Raises ``WorkerLostError`` if Spark does not answer."""
         try:
             return self._read()
         except (Py4JError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            # Also what py4j raises in passing when its JVM goes away, or another Spark has another form.
+            # Also errors that py4j raises when its JVM ends, and those of a Spark version with other answers.
             raise WorkerLostError(f"Spark does not say what its executors do: {error}") from error
 
     def can_grow(self) -> bool:
-        """Whether asking for executors may bring any, and nobody else asks.
+        """Return whether a request for executors can add any, and Spark itself makes no such requests.
 
         A local master has none. A standalone cluster gives an application all it may have (``spark.cores.max``) without
         being asked. With dynamic allocation Spark asks by itself, by the number of tasks that wait.
@@ -58,11 +58,11 @@ class SparkExecutors:
         return not asks_itself and (master == "yarn" or master.startswith("k8s://"))
 
     def ordered(self) -> int:
-        """How many executors in all the application has asked for by itself, at its start; 0 if it may not grow."""
+        """Return how many executors the application requested at its start, in total; 0 if it may not grow."""
         return int(self._context.getConf().get("spark.executor.instances") or INSTANCES) if self.can_grow() else 0
 
     def request(self, executors: int) -> bool:
-        """Ask for so many executors in all; whether the master took note. None is taken away."""
+        """Request this many executors in total, and return whether the master accepted. No executor is removed."""
         try:
             jvm = self._context._jvm
             assert jvm is not None
@@ -93,7 +93,7 @@ class SparkExecutors:
         return tasks_by_job(self._fetch(store.jobsList(at_work)), self._fetch(store.activeStages()))
 
     def _driver_memory(self) -> Mapping[str, int]:
-        """How the heap of the driver's JVM stands, which is where local tasks are."""
+        """Return the state of the heap of the driver's JVM, where local tasks run."""
         jvm = self._context._jvm
         assert jvm is not None
         factory = jvm.java.lang.management.ManagementFactory
@@ -123,10 +123,10 @@ def executors_of(
     heap_bytes: int,
     driver: Mapping[str, int] | None,
 ) -> Iterable[ExecutorReading]:
-    """The executors that run tasks, of those that Spark lists; ``running`` is more up to date than the list."""
+    """Return the listed executors that run tasks. ``running`` is more up to date than the list."""
     for one in listed:
         if not one["maxTasks"]:
-            continue  # the driver, where it has executors
+            continue  # the driver of an application with executors
         host, _, port = one["hostPort"].rpartition(":") if ":" in one["hostPort"] else (one["hostPort"], "", "0")
         metrics = {"Status.JVM.Memory.Heap.Max": heap_bytes, **_metrics(one)}
         if driver is not None and one["id"] == DRIVER:
@@ -150,7 +150,7 @@ def executors_of(
 
 
 def tasks_by_job(jobs: Iterable[Mapping[str, Any]], stages: Iterable[Mapping[str, Any]]) -> dict[str, JobTasks]:
-    """How many tasks of each job run, and how many could if there were slots."""
+    """Return how many tasks of each job run, and how many wait for a slot."""
     owners = {
         stage: found[1]
         for job in jobs
@@ -167,7 +167,7 @@ def tasks_by_job(jobs: Iterable[Mapping[str, Any]], stages: Iterable[Mapping[str
 
 
 def _metrics(one: Mapping[str, Any]) -> dict[str, int]:
-    """What Spark reports of an executor. The heap is the most it took so far, not what it takes now."""
+    """Return what Spark reports about an executor. The heap is the maximum so far, not the present size."""
     storage = one.get("memoryMetrics") or {}
     peak = one.get("peakMemoryMetrics") or {}
     metrics = {
@@ -188,14 +188,14 @@ def _metrics(one: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _ms(text: str) -> int:
-    """A time as Spark writes it: ``2026-03-01T12:00:00.250GMT``."""
+    """Parse a time as Spark writes it: ``2026-03-01T12:00:00.250GMT``."""
     with suppress(ValueError):
         return int(datetime.fromisoformat(text.removesuffix("GMT")).replace(tzinfo=UTC).timestamp() * 1000)
     return 0
 
 
 def parse_bytes(text: str) -> int:
-    """A size as Spark writes it; without a unit it is in mebibytes.
+    """Parse a size as Spark writes it. Without a unit it is in mebibytes.
 
     >>> parse_bytes("1g"), parse_bytes("512"), parse_bytes("2048KB")
     (1073741824, 536870912, 2097152)

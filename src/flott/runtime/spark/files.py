@@ -1,7 +1,8 @@
-"""A job's files in Spark's workers: by path where workers see the driver's files, as broadcasts elsewhere.
+"""Makes a job's files available in Spark's workers: by path on the driver's machine, as broadcasts elsewhere.
 
-Not as files of the Spark application, which it never forgets: one session runs many jobs, every executor would fetch
-the files of all, and none could be started any more once those of a job that has ended were deleted. Driver and task.
+They are not added as files of the Spark application, because Spark never removes those. One session runs many jobs:
+every executor would fetch the files of all jobs, and none could start after files of an ended job were deleted.
+Driver and task side.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from flott.runtime.job_files import JobEnvironment, put_first
 #: Pure Python packages that tasks need besides the standard library and PySpark.
 SHIPPED = ("flott", "cloudpickle")
 
-#: The files this worker process is ready for, and where it was before it knew of any.
+#: The files that this worker process is set up for, and its first working directory.
 _entered: str | None = None
 _first_directory: str | None = None
 
 
 @dataclass(frozen=True)
 class ShippedFolder:
-    """A folder of the driver's as a worker gets it."""
+    """A folder of the driver, as a worker gets it."""
 
     path: str  #: on the driver's machine
-    archive: Broadcast[bytes] | None = None  #: what is in it, for workers on other machines
-    name: str = ""  #: by its contents
+    archive: Broadcast[bytes] | None = None  #: its contents, for workers on other machines
+    name: str = ""  #: derived from its contents
 
     def here(self) -> str:
-        """The folder, in a worker."""
+        """Return the path of the folder in this worker."""
         if self.archive is None:
             return self.path
         root = Path(SparkFiles.getRootDirectory())
@@ -59,7 +60,7 @@ class WorkerFiles:
     ident: str = field(default_factory=lambda: uuid4().hex)
 
     def enter(self) -> None:
-        """Be ready for a task of this job: a worker may serve several jobs, one after the other."""
+        """Set this process up for tasks of the job. A worker may serve several jobs, one after the other."""
         global _entered, _first_directory
         if _entered == self.ident:
             return
@@ -70,7 +71,7 @@ class WorkerFiles:
         _entered = self.ident
 
     def _working_directory(self) -> Path:
-        """A folder with the archives in it, shared by the job's workers in this executor."""
+        """Return a folder with the archives, which the job's workers of this executor share."""
         root = Path(SparkFiles.getRootDirectory())
         folder = root / f"flott-work-{self.ident}"
         if folder.is_dir():
@@ -87,14 +88,14 @@ class WorkerFiles:
         return folder
 
     def forget(self) -> None:
-        """The job has ended."""
+        """Release everything: the job has ended."""
         for shipped in (*self.imports, *(folder for _, folder in self.archives)):
             if shipped.archive is not None:
                 shipped.archive.destroy()
 
 
 def ship(context: SparkContext, environment: JobEnvironment, *, by_path: bool) -> WorkerFiles:
-    """A job's files for its workers. ``by_path``: they see the folders of this machine."""
+    """Return a job's files for its workers. ``by_path``: they see the folders of this machine."""
 
     def shipped(folder: str) -> ShippedFolder:
         if by_path:
@@ -111,7 +112,7 @@ def ship(context: SparkContext, environment: JobEnvironment, *, by_path: bool) -
 
 
 def package_archive() -> Path:
-    """A zip of the packages in SHIPPED, as installed here; works from a wheel as well as from a source tree."""
+    """Write a zip of the packages in SHIPPED, as they are installed here, and return its path."""
     folder = Path(tempfile.mkdtemp(prefix="flott-ship-"))
     archive = folder / "flott-runtime.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:

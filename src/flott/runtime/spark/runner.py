@@ -1,9 +1,9 @@
-"""An epoch as one Spark job: stages joined by shuffles of ready-made buffers. Driver side.
+"""Runs an epoch as one Spark job, whose stages are connected by shuffles of encoded buffers. Driver side.
 
     base RDD -> stage 0 -> partitionBy -> stage 1 -> ... -> collect the reports
 
-The lineage is made anew for every epoch, because Spark would otherwise reuse the last epoch's shuffle files; the
-functions in it are the same few bytes each time.
+Every epoch has a new lineage, because Spark would otherwise reuse the shuffle files of the last epoch. The functions in
+it are the same few bytes each time.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SparkRunner:
         self._compactor = SparkCompactor(context, log_file, self._files, self._pools, self._token)
         self._image: JobImage | None = None
         self._broadcast: Broadcast[JobImage] | None = None
-        self._former: Broadcast[JobImage] | None = None  #: that of the image before: a compaction may still use it
-        self._group = ""  #: of all jobs of this runner, whatever the image: what was cancelled stays so
+        self._former: Broadcast[JobImage] | None = None  #: of the previous image, which a compaction may still use
+        self._group = ""  #: of all Spark jobs of this runner, whatever the image: cancelling it is permanent
         self._bodies: list[StageBody] = []
         self._base: RDD[Any] | None = None
         self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flott-lineage")
@@ -63,7 +63,7 @@ class SparkRunner:
         except Py4JError as error:
             raise WorkerLostError(self._explain(error)) from error
         if self._next is not None:
-            self._next.exception()  # it is being made of what is replaced here
+            self._next.exception()  # wait for it: it is made from what is replaced here
             self._next = None
         if self._former is not None:
             self._ahead.submit(_destroy, self._former)
@@ -98,7 +98,7 @@ class SparkRunner:
             self._ahead.submit(self._forget, rdd, pool)
 
     def _lineage(self) -> RDD[Any]:
-        """The RDDs of an epoch. They do not depend on its plan, so the next ones are made while this epoch runs."""
+        """Return the RDDs of an epoch. They do not depend on its plan: the next ones are made while this epoch runs."""
         image, rdd = self._image, self._base
         assert image is not None
         assert rdd is not None
@@ -107,11 +107,11 @@ class SparkRunner:
                 rdd = rdd.partitionBy(stage.width, _identity)
             # Not preservesPartitioning: two exchanges of the same width would look to Spark like one.
             rdd = rdd.mapPartitionsWithIndex(body)
-        rdd.getNumPartitions()  # makes PySpark build the JVM's side of it now, not when the epoch waits for it
+        rdd.getNumPartitions()  # PySpark then builds the JVM's part now, while no epoch waits for it
         return rdd
 
     def _join_group(self) -> None:
-        """Put this thread's jobs into the group that cancel() ends; once per thread, because it costs a millisecond."""
+        """Put this thread's jobs into the group that stop() cancels, once per thread: it takes a millisecond."""
         if self._grouped_thread != threading.get_ident():
             assert self._image is not None
             self._context.setJobGroup(self._group, self._image.job_name, interruptOnCancel=True)
@@ -151,7 +151,7 @@ class SparkRunner:
         return None
 
     def close(self) -> None:
-        self._ahead.shutdown()  # after what is still being made or deleted
+        self._ahead.shutdown()  # it waits for what is still being made or deleted
         self._next = None
         for broadcast in (self._former, self._broadcast):
             if broadcast is not None:
@@ -161,8 +161,8 @@ class SparkRunner:
             self._files.forget()
 
     def _forget(self, rdd: RDD[Any], pool: str) -> None:
-        """Delete the epoch's shuffle files now: Spark would wait for the JVM's garbage collector to find them."""
-        with suppress(Py4JError):  # then they go when the handles are collected, or with the JVM
+        """Delete the epoch's shuffle files now. Spark would wait until the JVM's garbage collector finds them."""
+        with suppress(Py4JError):  # then they are deleted when the handles are collected, or when the JVM ends
             rdd.cleanShuffleDependencies()
         self._pools.leave(pool)
 
@@ -170,15 +170,15 @@ class SparkRunner:
         if self._cancelled:
             return "The epoch was cancelled."
         with suppress(Py4JError, OSError):
-            self._context._jsc.sc().isStopped()  # if the JVM is gone, a process that shares it learns it here
+            self._context._jsc.sc().isStopped()  # if the JVM has ended, a process that shares it notices it here
         return f"Spark could not complete the epoch: {described(error, self._log_file)}"
 
 
 def _destroy(broadcast: Broadcast[JobImage]) -> None:
-    with suppress(Py4JError):  # then it goes with the JVM
+    with suppress(Py4JError):  # then it is released when the JVM ends
         broadcast.destroy()
 
 
 def _identity(partition: int) -> int:
-    """Rows come with the partition they belong to."""
+    """Return the partition itself: rows are addressed to a partition."""
     return partition

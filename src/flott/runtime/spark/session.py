@@ -1,4 +1,4 @@
-"""The Spark context: found, or started quietly with the settings the engine is built on. Driver side."""
+"""Finds the active Spark context, or starts one with the settings that the engine needs. Driver side."""
 
 from __future__ import annotations
 
@@ -23,63 +23,63 @@ from flott.errors import ConfigurationError
 from flott.runtime.spark.files import package_archive
 from flott.runtime.spark.spark_errors import why_not_started
 
-#: What an epoch needs of Spark, and why. A user's own setting wins, except for those in REQUIRED.
+#: Settings that epochs need, and why. The user's own settings take precedence, except for those in REQUIRED.
 DEFAULTS = {
     "spark.app.name": "Flott",
-    # TCP between the JVM and Python costs 40 ms a hop in delayed acknowledgements.
+    # TCP between the JVM and Python takes 40 ms per exchange, because of delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # Jobs of one application take turns, instead of one waiting until another's epoch has all it wants.
+    # Jobs of one application share its cores. Otherwise one would wait until the epoch of another had all it wants.
     "spark.scheduler.mode": "FAIR",
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
     # The progress bar would be drawn into the log file.
     "spark.ui.showConsoleProgress": "false",
-    # Thousands of jobs run in one application: remember few of them.
+    # Thousands of Spark jobs run in one application, so Spark must not remember all of them.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "40",
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "5",
-    # Shuffle files go when their handle is collected; do not wait half an hour for that.
+    # Shuffle files are deleted when their handle is collected. The default interval is half an hour.
     "spark.cleaner.periodicGC.interval": "2min",
-    # Buffers are pickled records: compressing them costs more than a local disk does.
+    # Buffers are pickled records. Compressing them takes longer than writing them to a local disk.
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
     "spark.log.level": "WARN",
 }
 
-#: The protocol depends on these: a published shuffle output that is lost fails the whole epoch.
+#: Correctness depends on these: if published shuffle output is lost, the whole epoch must fail.
 REQUIRED = {
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
 }
 
-#: Only for masters on this machine.
+#: Settings for masters on this machine.
 LOCAL_DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # The JVM only moves buffers. Its optimizing compiler would take more from the cores than it gives back: measured,
-    # 400 to 700 ns of JVM time a record with it, 150 ns without, in a job's first ten million records.
+    # The JVM only moves buffers, and its optimizing compiler costs more than it saves. Measured in a job's first ten
+    # million records: 400 to 700 ns of JVM time per record with it, 150 ns without.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
-#: Only for YARN. The temporary folder of a container is deep down, and the name of a socket may have 107 characters.
+#: Settings for YARN. The temporary folder of a container has a long path, and a socket's may have 107 characters.
 YARN_DEFAULTS = {"spark.python.unix.domain.socket.dir": "/tmp"}
 
-#: How often Spark may run a task whose worker died before it gives the epoch up.
+#: How often Spark may run a task whose worker died before it fails the epoch.
 TASK_ATTEMPTS = 4
 
-#: Ids of the applications that Flott was sent to.
+#: Ids of the applications that have Flott's archive.
 _applications_with_flott: set[str] = set()
 
 
 def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
-    """The active Spark context, or a new one. ``settings`` are the configuration's ``spark.*`` keys."""
+    """Return the active Spark context, or a new one. ``settings`` are the configuration's ``spark.*`` keys."""
     found = SparkContext._active_spark_context
     context = found or _new_context(settings, log_file)
     try:
         _ship_flott(context)
-    except Py4JError as error:  # a master that does not answer is given up some time after the context was made
+    except Py4JError as error:  # a master that does not answer is given up some time after the context was created
         message = _why_not_started(error, log_file, str(context.master))
         if found is None:
             end_application(context._gateway, context)
@@ -88,13 +88,13 @@ def spark_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
 
 
 def log_file_in(folder: str | None) -> Path:
-    """Where Spark's own output goes: a file of this process in a folder, or in Flott's below the temporary folder."""
+    """Return the file for Spark's own output: in a given folder, or in Flott's below the temporary folder."""
     chosen = Path(folder) if folder else Path(tempfile.gettempdir(), f"flott-{getpass.getuser()}", "logs")
     return chosen / f"spark-{os.getpid()}.log"
 
 
 def application_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """What an application is started with: Flott's defaults for its master, over them the user's settings."""
+    """Return the settings of a new application: Flott's defaults for its master, overridden by the user's."""
     master = _with_task_attempts(settings.get("spark.master", "local[*]"))
     special = LOCAL_DEFAULTS if is_local(master) else YARN_DEFAULTS if master == "yarn" else {}
     attempts = {"spark.task.maxFailures": str(TASK_ATTEMPTS)}
@@ -103,23 +103,23 @@ def application_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _new_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:
     merged = application_settings(settings)
-    # PySpark asks the environment for the interpreter of workers, not the configuration.
+    # PySpark takes the interpreter of workers from the environment, not from the configuration.
     if python := merged.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = python
     elif on_this_machine(merged["spark.master"]):
-        # That of the driver, whatever "python3" means on the path.
+        # The driver's interpreter, whatever "python3" means on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAll(list(merged.items()))
     context = _start(conf, log_file)
     accumulators = context._accumulatorServer.server_address
     if isinstance(accumulators, str):
-        # PySpark forgets this socket when a program ends without stopping the context, which is the usual way to end.
+        # PySpark leaves this socket behind when a program ends without stopping the context, as most programs do.
         atexit.register(Path(accumulators).unlink, missing_ok=True)
     return context
 
 
 def _ship_flott(context: SparkContext) -> None:
-    """Executors elsewhere need not have Flott installed. Once for each context, whoever started it."""
+    """Send Flott to executors on other machines, once for each context. They need not have it installed."""
     if is_local(str(context.master)) or context.applicationId in _applications_with_flott:
         return
     archive = package_archive()
@@ -129,22 +129,22 @@ def _ship_flott(context: SparkContext) -> None:
 
 
 def adopt(context: SparkContext) -> None:
-    """This process uses an application that another one has started, and sent Flott to."""
+    """Note that an application, which another process has started, has Flott's archive."""
     _applications_with_flott.add(context.applicationId)
 
 
 def is_local(master: str) -> bool:
-    """Whether tasks run in the driver's own process tree."""
+    """Return whether tasks run in the driver's own process tree."""
     return master == "local" or master.startswith("local[")
 
 
 def on_this_machine(master: str) -> bool:
-    """Whether executors see this machine's files and interpreter."""
+    """Return whether executors see this machine's files and interpreter."""
     return is_local(master) or master.startswith("local-cluster")
 
 
 def _with_task_attempts(master: str) -> str:
-    """``local[2]`` fails a job with its first lost worker; ``local[2,4]`` retries the task."""
+    """Return the master with retries: ``local[2]`` fails a job with its first lost worker, ``local[2,4]`` retries."""
     match = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
     return f"local[{match[1] or '1'},{TASK_ATTEMPTS}]" if match else master
 
@@ -157,7 +157,7 @@ def _start(conf: SparkConf, log_file: Path) -> SparkContext:
             gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
             return SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
-            message = _why_not_started(error, log_file, str(conf.get("spark.master")))  # the JVM says what is wrong
+            message = _why_not_started(error, log_file, str(conf.get("spark.master")))  # the JVM's log has the reason
             end_application(gateway)
             raise ConfigurationError(message) from None
 
@@ -168,10 +168,10 @@ def _why_not_started(error: Exception, log_file: Path, master: str) -> str:
 
 
 def end_application(gateway: Any, context: SparkContext | None = None) -> None:
-    """End an application, or what there is of it, and its JVM. Another one can be started afterwards."""
+    """End an application, even a partly started one, and its JVM. Another one can be started afterwards."""
     process = getattr(gateway, "proc", None)
     if context is not None:
-        with suppress(Exception):  # it may be half dead
+        with suppress(Exception):  # it may be shutting down already
             context.stop()
     if gateway is not None:
         with suppress(Exception):
@@ -185,7 +185,7 @@ def end_application(gateway: Any, context: SparkContext | None = None) -> None:
 def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
         assert process.stdin is not None
-        process.stdin.close()  # which is what the JVM waits for
+        process.stdin.close()  # the JVM ends when its input is closed
     try:
         process.wait(10)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""One Spark application for many processes: the JobManager's, which started it, and one for each job. Driver side.
+"""Shares one Spark application between processes: the JobManager, which started it, and each job. Driver side.
 
 A process of a job talks to the same JVM through the gateway PySpark has for programs that spark-submit starts. What it
 may not share are Python workers: modules of two jobs may have the same name and differ. Spark keeps workers apart by
@@ -27,14 +27,14 @@ from flott.runtime.spark.session import adopt, end_application, spark_context
 
 log = logging.getLogger("flott.spark")
 
-#: The variable that tells workers of one job from those of another.
+#: The environment variable that distinguishes the workers of one job from those of another.
 JOB_VARIABLE = "FLOTT_JOB"
-#: How long a worker waits until it ends all workers of its job: its own task must have been reported by then.
+#: How long a worker waits before it ends all workers of its job. Its own task must have been reported by then.
 _GRACE_SECONDS = 1.0
 
 
 class SharedApplication:
-    """The application as the process has it that started it: this one runs no Python of its own in workers."""
+    """The application, in the process that started it. This process runs no Python workers of its own."""
 
     def __init__(self, settings: Mapping[str, str], log_file: Path):
         self._context = spark_context(settings, log_file)
@@ -44,7 +44,7 @@ class SharedApplication:
         self.executors = SparkExecutors(self._context)
 
     def is_alive(self) -> bool:
-        """Whether its JVM still runs it."""
+        """Return whether its JVM still runs it."""
         process = getattr(self._context._gateway, "proc", None)
         if process is not None and process.poll() is not None:
             return False
@@ -54,27 +54,27 @@ class SharedApplication:
             return False
 
     def end_workers(self, job_id: str) -> None:
-        """End the Python workers of a job that has ended, on the executors Spark happens to use; from one thread."""
+        """End the Python workers of a job that has ended, on executors that Spark chooses. Called from one thread."""
         with suppress(WorkerLostError):
             if not self.executors.read().executors:
-                return  # where there is no executor there is no worker; the task that ends them would wait for one
+                return  # without executors there are no workers, and the task that ends them would wait for an executor
         context = self._context
-        context.environment[JOB_VARIABLE] = job_id  # so that the workers of the job are the ones that are asked
-        with suppress(Py4JError):  # then they go with the application
+        context.environment[JOB_VARIABLE] = job_id  # the task then runs in the workers of this job
+        with suppress(Py4JError):  # then they end with the application
             tasks = context.defaultParallelism
             context.setJobGroup(f"flott-end-{job_id}", "end the workers of a job")
             context.parallelize(range(tasks), tasks).mapPartitions(_end_later).collect()
 
     def stop(self) -> None:
-        """End it and its JVM. Another one can be started afterwards."""
+        """End the application and its JVM. Another one can be started afterwards."""
         end_application(self._context._gateway, self._context)
 
 
 def attach(address: SparkAddress, job_id: str, when_lost: Callable[[], NoReturn]) -> SparkContext:
     """Use the application at an address, with Python workers of this job's own.
 
-    ``when_lost`` is called by whoever finds that the application has ended, and does not return: its end is no failure
-    of the job, and must not be taken for one.
+    ``when_lost`` is called by the thread that finds that the application has ended. It does not return, because the end
+    of the application must not be reported as a failure of the job.
     """
     os.environ.update(
         PYSPARK_GATEWAY_PORT=str(address.port), PYSPARK_GATEWAY_SECRET=address.secret, PYSPARK_PYTHON=address.python
@@ -88,12 +88,13 @@ def attach(address: SparkAddress, job_id: str, when_lost: Callable[[], NoReturn]
         conf = SparkConf(_jconf=java_context.getConf())
         before = signal.getsignal(signal.SIGINT)
         context = SparkContext(gateway=gateway, jsc=java_context, conf=conf)
-        signal.signal(signal.SIGINT, before)  # PySpark's would cancel the Spark jobs of everybody
+        signal.signal(signal.SIGINT, before)  # PySpark's handler would cancel the Spark jobs of all processes
     except (Py4JError, OSError) as error:
         log.error("The Spark application of the JobManager does not answer: %s", error)
         when_lost()
     finally:
-        for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):  # nothing that user code starts needs them
+        # Processes that user code starts must not inherit them.
+        for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
             os.environ.pop(name, None)
     context.environment[JOB_VARIABLE] = job_id
     own = context._python_includes or []
@@ -103,7 +104,7 @@ def attach(address: SparkAddress, job_id: str, when_lost: Callable[[], NoReturn]
 
 
 def _watch_connections(gateway: Any, when_lost: Callable[[], NoReturn]) -> None:
-    """A JVM to which no connection can be made has ended: it listens for as long as it lives."""
+    """Call ``when_lost`` when no connection to the JVM can be made: a JVM that runs accepts connections."""
     client = gateway._gateway_client
     connect = client._create_new_connection
 
@@ -118,7 +119,7 @@ def _watch_connections(gateway: Any, when_lost: Callable[[], NoReturn]) -> None:
 
 
 def _end_later(rows: Iterable[Any]) -> Iterable[Any]:
-    """In a worker. Its parent forks all workers of the job, and takes them along."""
+    """End this worker's parent soon, and with it all workers of the job, which it has forked. Runs in a worker."""
     if JOB_VARIABLE in os.environ:
         timer = threading.Timer(_GRACE_SECONDS, os.kill, (os.getppid(), signal.SIGTERM))
         timer.daemon = True

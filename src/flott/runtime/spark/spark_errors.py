@@ -23,12 +23,12 @@ def reason_in(trace: str) -> str:
 
 # --- why Spark did not start -----------------------------------------------------------------------------------------
 
-#: So many lines of a log are shown that says nothing in particular.
+#: How many lines of a log are shown if it names no reason.
 _TAIL = 3
 
 
 def why_not_started(error: str, log: str, log_file: Path, master: str) -> str:
-    """The message for the user."""
+    """Return the message for the user."""
     reason = said_in(log) or " / ".join(log.strip().splitlines()[-_TAIL:]) or error
     if re.search(r"JAVA_HOME|java: (not found|No such file)", reason) or "No such file" in error:
         return (
@@ -39,14 +39,14 @@ def why_not_started(error: str, log: str, log_file: Path, master: str) -> str:
 
 
 def said_in(log: str) -> str | None:
-    """The reason that a log gives: why an application was killed, or the outermost cause of the last trace."""
+    """Return the reason that a log names: why an application was killed, or the first cause of the last trace."""
     if killed := re.findall(r"Application has been killed\. Reason: (.+)", log):
         return str(killed[-1])
     return _last_trace(log.splitlines())
 
 
 def _last_trace(lines: list[str]) -> str | None:
-    """What its first line says, or the first of its causes."""
+    """Return the message of the last trace's first line, or of the first of its causes."""
     message, has_cause = None, False
     for line in lines:
         if cause := re.match(r"Caused by: [\w.$]+: (.+)", line):

@@ -1,4 +1,4 @@
-"""State as DataFrames, and DataFrames as rows for state. Driver side; what tasks run is given to them.
+"""Shows state as DataFrames, and reads DataFrames as rows for state. Driver side.
 
 A column's type is a node of a schema (``managed_state.schema.type_schema``). Cells come as Python objects that Spark
 takes as they are: no Arrow is needed, here or on the executors.
@@ -23,7 +23,7 @@ _TYPES: dict[str, spark_types.DataType] = {
     "short": spark_types.ShortType(),
     "int": spark_types.IntegerType(),
     "long": spark_types.LongType(),
-    "float": spark_types.DoubleType(),  # Python's float, of which nothing is rounded away
+    "float": spark_types.DoubleType(),  # as precise as Python's float
     "double": spark_types.DoubleType(),
     "char": spark_types.StringType(),
     "string": spark_types.StringType(),
@@ -32,8 +32,8 @@ _TYPES: dict[str, spark_types.DataType] = {
     "time": spark_types.StringType(),
     "timestamp": spark_types.TimestampNTZType(),
     "instant": spark_types.TimestampType(),
-    "big-int": spark_types.LongType(),  # as far as they fit, which they nearly always do: every int of Python's is one
-    # Of any precision, which Spark's decimals are not.
+    "big-int": spark_types.LongType(),  # every Python int has this type, and nearly all fit
+    # Spark's decimals have a limited precision, these do not.
     "big-decimal": spark_types.StringType(),
     "pickled": spark_types.StringType(),
 }
@@ -45,7 +45,7 @@ def make_frame(
     read: Callable[[Any], Iterable[tuple[Any, ...]]],
     columns: Sequence[tuple[str, Json]],
 ) -> DataFrame:
-    """A DataFrame of what ``read`` gives for each part, one task per part."""
+    """Return a DataFrame of the rows that ``read`` returns for each part, with one task per part."""
     session = session or active_session()
     schema = spark_types.StructType([spark_types.StructField(name, spark_type(node)) for name, node in columns])
     if not parts:
@@ -55,7 +55,7 @@ def make_frame(
 
 
 def active_session() -> SparkSession:
-    """The session there is, or a new one."""
+    """Return the active session, or a new one."""
     found = SparkSession.getActiveSession()
     if found is None:
         spark_context({}, log_file_in(None))
@@ -64,7 +64,7 @@ def active_session() -> SparkSession:
 
 
 def spark_type(node: Json) -> spark_types.DataType:
-    """Spark's type for a node of a schema."""
+    """Return Spark's type for a node of a schema."""
     kind = node["type"]
     if kind in _TYPES:
         return _TYPES[kind]
@@ -82,11 +82,11 @@ def spark_type(node: Json) -> spark_types.DataType:
 
 
 def is_frame(rows: object) -> bool:
-    """Whether somebody has given a DataFrame."""
+    """Return whether an object is a DataFrame."""
     return isinstance(rows, DataFrame)
 
 
 def rows_of_frame(frame: DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of a DataFrame as dicts, one partition at a time: the driver holds one while the next is computed."""
+    """Yield the rows of a DataFrame as dicts. The driver holds one partition while the next is computed."""
     for row in frame.toLocalIterator(prefetchPartitions=True):
         yield row.asDict(recursive=True)

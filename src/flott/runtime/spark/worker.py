@@ -1,4 +1,4 @@
-"""What Spark runs in a Python worker: a constant function that finds the epoch's plan in a job property. Task side.
+"""The function that Spark runs in a Python worker. It finds the epoch's plan in a job property. Task side.
 
 The function is pickled by name and holds nothing but its stage and the handle of the job's image, so every epoch sends
 the same few bytes. What changes from epoch to epoch travels as data.
@@ -32,7 +32,7 @@ PLAN = "flott.plan"
 #: Larger plans go to a file: properties are sent with every task.
 INLINE_BYTES = 256 * 1024
 
-#: One per worker process, which Spark reuses from epoch to epoch.
+#: Spark reuses a worker process for many epochs, and its tasks with it.
 _cache = TaskCache()
 
 
@@ -48,7 +48,7 @@ class StageBody:
     def __call__(self, partition: int, incoming: Iterable[Any]) -> Iterator[Any]:
         context = TaskContext.get()
         assert context is not None
-        self._files.enter()  # before anything of the user's is unpickled
+        self._files.enter()  # before functions of the user are unpickled
         image = self._image.value
         plan = decode_plan(context.getLocalProperty(PLAN) or "", image.storage)
         rows = (item[1] for item in incoming) if self._stage > 0 else ()
@@ -63,7 +63,7 @@ class StageBody:
 
 
 class CompactionBody:
-    """The body of the tasks that compact state files. It takes along what a worker must know, but no vertex."""
+    """The body of the tasks that compact state files. It carries what a worker must know, but no vertex."""
 
     def __init__(self, image: JobImage, files: WorkerFiles):
         self._image = replace(image, payloads={})
@@ -75,12 +75,12 @@ class CompactionBody:
         self._files.enter()
         self._image.prepare_process()  # files may hold objects of the program's classes
         for order in orders:
-            # Two attempts never write to one file: that of the first may still be at work, unknown to anybody.
+            # Two attempts never write to one file: the first may still be running although Spark has given it up.
             yield compact(replace(order, target=f"{order.target}-{context.taskAttemptId()}"), self._image.storage)
 
 
 def encode_plan(plan: EpochPlan, storage: Storage) -> str:
-    """The plan as a property: itself, or where it is if it is large."""
+    """Return the plan as the text of a property: the plan itself, or the name of a file if it is large."""
     data = pickle.dumps(plan, protocol=5)
     if len(data) <= INLINE_BYTES:
         return "=" + b64encode(data).decode()
@@ -90,6 +90,6 @@ def encode_plan(plan: EpochPlan, storage: Storage) -> str:
 
 
 def decode_plan(text: str, storage: Storage) -> EpochPlan:
-    """The plan in a property."""
+    """Return the plan that a property holds or names."""
     data = b64decode(text[1:]) if text.startswith("=") else storage.read(text[1:])
     return pickle.loads(data)  # type: ignore[no-any-return]
