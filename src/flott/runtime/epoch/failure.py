@@ -1,4 +1,4 @@
-"""The failure card: what a user sees when their code raises. Task side makes it, the driver prints it.
+"""The failure card: what users see when their code raises. Tasks make it, the driver prints it.
 
 It shows their own traceback, operator, subtask, key, record, origin and epoch, and no line of the engine or of Java.
 """
@@ -24,17 +24,17 @@ _shown.maxlevel = 4
 
 
 class Blame(Enum):
-    """Whose fault it is, as far as anyone can tell: decides how the job reacts and what the user reads."""
+    """The probable cause of a failure. It decides how the job reacts and what the user reads."""
 
     USER_CODE = "user code"
     STORAGE = "storage"
-    STATE = "state"  #: what was saved is not what the program declares: trying again changes nothing
+    STATE = "state"  #: the saved state is not what the program declares: another attempt would fail too
     ENGINE = "engine"
 
 
 @dataclass(frozen=True)
 class FailureCard:
-    """A failed task, as plain text fields. None: does not apply."""
+    """A failed task, as plain text fields. None: the field does not apply."""
 
     blame: Blame
     error: str  #: type and message
@@ -57,7 +57,7 @@ class FailureCard:
 
     @property
     def exception(self) -> str:
-        """The class of what was raised, as Python names it."""
+        """Return the class of the exception, as Python names it."""
         return self.error.partition(":")[0].strip()
 
     def __str__(self) -> str:
@@ -94,12 +94,12 @@ class FailureCard:
 
 
 def card_of(error: BaseException, vertex: str, subtask: int, scope: EpochScope) -> FailureCard:
-    """The card of whatever a task raised."""
+    """Return the card of an exception that a task raised."""
     if isinstance(error, RecordFailure):
         return _card_of_record(error, vertex, subtask, scope)
     blame = Blame.ENGINE
     if isinstance(error, FlottError):
-        # Flott's own errors are sentences meant for the user: a traceback into the engine would only hide them.
+        # Flott's own errors are written for the user. A traceback into the engine would hide them.
         shown = _user_frames(error)
         blame = _blame(error)
     else:
@@ -146,7 +146,7 @@ def _message(error: BaseException) -> str:
 
 
 def _user_frames(error: BaseException) -> str:
-    """The traceback without the engine's frames; empty if nothing else is left."""
+    """Return the traceback without frames of the engine, which may be empty."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_engine(frame.filename)]
     if not frames:
         return ""
@@ -157,7 +157,7 @@ def _user_frames(error: BaseException) -> str:
 
 
 def is_engine(filename: str) -> bool:
-    """Whether a file is one of Flott's own."""
+    """Return whether a file belongs to Flott."""
     return os.path.abspath(filename).startswith(_ENGINE_FOLDER)
 
 

@@ -1,7 +1,7 @@
-"""The job image: the constant part of a job as it travels to workers, pickled once. Made on the driver, used in tasks.
+"""The job image: the constant part of a job, pickled once and sent to workers. Made on the driver, used in tasks.
 
-User functions travel by value where they must (lambdas, closures, classes of the main script); everything importable
-travels by name. Each vertex is a pickle of its own, because every subtask gets its own copy of its functions.
+User functions are pickled by value if they must be (lambdas, closures, classes of the main script). Everything that can
+be imported is pickled by name. Each vertex is a pickle of its own, because every subtask has its own functions.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class VertexShape:
 
 @dataclass(frozen=True)
 class JobImage:
-    """Everything constant about a running job, as it travels to workers."""
+    """Everything constant about a running job, as it is sent to workers."""
 
-    image_id: str  #: different for every submission and every change of the graph: names a worker's cached tasks
+    image_id: str  #: differs for every submission and every change of the graph; workers cache tasks under it
     job_id: str
     job_name: str
     topology: Topology
@@ -64,11 +64,11 @@ class JobImage:
     batch: bool = False  #: there is one epoch, and keyed operators see one key after the other
 
     def load_vertex(self, ident: VertexId) -> tuple[JobVertex, tuple[JobEdge, ...], tuple[JobEdge, ...]]:
-        """A fresh copy of a vertex: its functions are nobody else's."""
+        """Return a new copy of a vertex, with functions of its own."""
         return pickle.loads(self.payloads[ident])  # type: ignore[no-any-return]
 
     def keyed_operators_of(self, stage: int) -> int:
-        """How many operators of a stage keep state by key: they share a task, and its memory."""
+        """Return how many operators of a stage have keyed state. They share a task and its memory."""
         return sum(self.shapes[ident].keyed_operators for ident in self.topology.stages[stage].vertices)
 
     def prepare_process(self) -> None:
@@ -88,7 +88,7 @@ class JobImage:
 def make_image(
     graph: JobGraph, image_id: str, job_id: str, storage: Storage, settings: TaskSettings
 ) -> JobImage:
-    """Pickle a job; refuses functions that cannot travel, naming what they captured."""
+    """Pickle a job. Raises for functions that cannot be pickled, and names what they captured."""
     return JobImage(
         image_id=image_id,
         job_id=job_id,

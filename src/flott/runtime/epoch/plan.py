@@ -1,4 +1,4 @@
-"""The plan of one epoch: everything a task needs to know that changes from epoch to epoch. A value.
+"""The plan of one epoch: everything that tasks need to know and that changes from epoch to epoch. A value.
 
 Together with the job image (constant) and the state files it names, it determines what the epoch computes.
 """
@@ -21,7 +21,7 @@ from flott.runtime.operators.watermarks import TimeProgress
 
 @dataclass(frozen=True)
 class SubtaskState:
-    """Where an operator subtask begins."""
+    """The state that an operator subtask begins with."""
 
     watermark: int = MIN_WATERMARK
     sequence: FileSequence = ()
@@ -33,14 +33,14 @@ class SubtaskState:
 class EpochPlan:
     """One attempt at one epoch."""
 
-    run_id: str  #: of the process that drives the job; part of every name a task makes
+    run_id: str  #: of the process that runs the job; part of the names of files
     epoch: EpochId
     attempt: int
     now_ms: int
     seed: int
     sources: Mapping[OperatorId, tuple[SourceAssignment, ...]] = field(default_factory=dict)
     states: Mapping[OperatorId, tuple[SubtaskState, ...]] = field(default_factory=dict)
-    final: bool = False  #: all sources end with it: operators finish and close
+    final: bool = False  #: the input of all sources ends with it, so operators finish and close
 
 
 def assign_slices(slices: Sequence[Slice], parallelism: int, readers: Mapping[str, int]) -> list[list[Slice]]:

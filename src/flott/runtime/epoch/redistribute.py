@@ -1,4 +1,4 @@
-"""Snapshot of an operator x its new parallelism -> where each subtask begins. Pure. Driver side."""
+"""Distributes the snapshot of an operator over its subtasks, also over another parallelism. Pure. Driver side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flott.runtime.operators.watermarks import TimeProgress
 def redistribute(
     snapshot: OperatorSnapshot | None, operator: ChainedOperator, *, resuming: bool = False
 ) -> tuple[SubtaskState, ...]:
-    """Where the subtasks of an operator begin, given its snapshot (None: from nothing).
+    """Return the state that each subtask of an operator begins with. Without a snapshot it is empty.
 
     ``resuming``: the checkpoint is the one that the job was started from.
     """
@@ -59,13 +59,13 @@ def redistribute(
 
 
 def _progress(snapshot: OperatorSnapshot, subtask: int, parallelism: int) -> TimeProgress:
-    """What a watermark generator in the middle of the stream had seen; nobody's after a change of parallelism."""
+    """Return the progress of a watermark generator in the middle of a stream. It is lost if the parallelism changes."""
     kept = snapshot.subtasks[subtask].progress if snapshot.parallelism == parallelism else None
     return kept or TimeProgress()
 
 
 def _overlapping(snapshot: OperatorSnapshot, groups: range) -> FileSequence:
-    """The files of the former subtasks that owned any of these key groups, counting for those only.
+    """Return the files of the former subtasks that owned any of these key groups, restricted to the groups.
 
     The sequences of several subtasks stand one after the other: they have no key in common, so their order is free.
     """
@@ -79,7 +79,7 @@ def _overlapping(snapshot: OperatorSnapshot, groups: range) -> FileSequence:
 
 
 def is_rescaled(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph) -> bool:
-    """Whether a checkpoint was made with another parallelism than the graph has."""
+    """Return whether a checkpoint was made with another parallelism than the graph has."""
     return any(
         ident in operators and operators[ident].parallelism != operator.node.parallelism
         for ident, operator in graph.operators.items()
@@ -89,7 +89,7 @@ def is_rescaled(operators: Mapping[OperatorId, OperatorSnapshot], graph: JobGrap
 def starts_of(
     before: Mapping[OperatorId, OperatorSnapshot], graph: JobGraph, *, resuming: bool
 ) -> dict[OperatorId, tuple[SubtaskState, ...]]:
-    """Where the subtasks of all operators begin. ``resuming``: from the checkpoint that the job was started from."""
+    """Return the states that subtasks begin with. ``resuming``: the job was started from this checkpoint."""
     starts = {
         ident: redistribute(before.get(ident), operator, resuming=resuming)
         for ident, operator in graph.operators.items()

@@ -1,4 +1,4 @@
-"""What a task tells the driver at the end of an epoch, and what the driver makes of all of them."""
+"""Reports of tasks to the driver at the end of an epoch, and the result of an epoch that they add up to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TaskPlace:
 
 @dataclass(frozen=True)
 class OperatorReport:
-    """One operator subtask after an epoch."""
+    """The report of one operator subtask."""
 
     watermark: int = MIN_WATERMARK
     sequence: FileSequence | None = None  #: its keyed state; None if it has none
@@ -40,10 +40,10 @@ class OperatorReport:
     records_in: int = 0
     records_out: int = 0
     next_event_time_ms: int | None = None  #: its earliest event-time timer
-    late: LateCount = field(default_factory=LateCount)  #: of the records that came in, those refused for being late
+    late: LateCount = field(default_factory=LateCount)  #: records that were refused because they were late
     measures: Mapping[str, int | float] = field(default_factory=dict)  #: of the engine's metrics in the epoch, by name
     metrics: dict[str, tuple[str, int | float]] = field(default_factory=dict)  #: what the epoch added to the user's
-    accumulators: bytes | None = None  #: what the epoch added up: the user's accumulators by name, encoded
+    accumulators: bytes | None = None  #: what the epoch added to the user's accumulators, encoded
     written_bytes: int = 0  #: the size of the state files that the epoch added
 
 
@@ -54,26 +54,26 @@ class SubtaskReport:
     vertex: VertexId
     subtask: int
     attempt_id: str
-    consumed: dict[tuple[int, int], str]  #: whose output it took: (stage, subtask) -> attempt id
+    consumed: dict[tuple[int, int], str]  #: the attempts whose output it read: (stage, subtask) -> attempt id
     operators: dict[OperatorId, OperatorReport]
-    wakeup_ms: int | None  #: when it wants an epoch, input or not
+    wakeup_ms: int | None  #: when it needs another epoch, with input or without
     busy_seconds: float
-    worker: int  #: process id, for people who look
+    worker: int  #: process id
     place: TaskPlace = field(default_factory=TaskPlace)
-    started_ms: int = 0  #: by the clock of its host: when it began to take its input in
+    started_ms: int = 0  #: when it began to receive input, by the clock of its host
     ended_ms: int = 0
     measures: Mapping[str, int | float] = field(default_factory=dict)  #: of the engine's metrics in the epoch, by name
 
 
 @dataclass(frozen=True)
 class EpochResult:
-    """Everything a runner brings back from one epoch."""
+    """The result of one epoch."""
 
     reports: tuple[SubtaskReport, ...] = ()
     failures: tuple[FailureCard, ...] = ()
 
     def missing(self, graph: JobGraph) -> list[str]:
-        """Subtasks that should have reported and did not."""
+        """Return the subtasks that should have reported and did not."""
         have = {(report.vertex, report.subtask) for report in self.reports}
         return [
             f"{vertex.name} ({subtask + 1}/{vertex.parallelism})"
@@ -83,7 +83,7 @@ class EpochResult:
         ]
 
     def mixed(self, topology: Topology) -> list[str]:
-        """Subtasks that consumed output of an attempt other than the one that counts.
+        """Return the subtasks that consumed output of an attempt other than the one that counts.
 
         It happens if Spark loses published shuffle output and computes it again while a consumer has already read the
         first version. Functions may be non-deterministic, so such an epoch must be run again as a whole.
@@ -96,7 +96,7 @@ class EpochResult:
         ]
 
     def busy_seconds(self, topology: Topology) -> float:
-        """How long the tasks of the epoch took, stage after stage: what is left of its duration is overhead."""
+        """Return the time in tasks, stage after stage. The rest of the epoch's duration is overhead."""
         tasks: dict[tuple[int, int], float] = {}
         for report in self.reports:
             place = (topology.stage_of[report.vertex], report.subtask)
@@ -107,6 +107,6 @@ class EpochResult:
         return sum(slowest.values())
 
     def of_operator(self, operator: OperatorId) -> Iterable[tuple[SubtaskReport, OperatorReport]]:
-        """The reports of one operator, by subtask."""
+        """Return the reports of one operator, ordered by subtask."""
         found = [(report, report.operators[operator]) for report in self.reports if operator in report.operators]
         return sorted(found, key=lambda pair: pair[0].subtask)

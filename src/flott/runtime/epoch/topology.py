@@ -32,7 +32,7 @@ class Topology:
 
     @property
     def driver(self) -> int:
-        """The address "after the last stage": rows for it are collected by the driver."""
+        """Return the stage number in addresses of rows that the driver collects."""
         return len(self.stages)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Topology:
 
 
 def lay_out(graph: JobGraph) -> Topology:
-    """Place every vertex."""
+    """Assign a stage to every vertex."""
     stage_of: dict[VertexId, int] = {}
     for vertex in graph.vertices:
         stage_of[vertex.id] = max((_stage_after(edge, stage_of) for edge in graph.edges_into(vertex.id)), default=0)

@@ -1,4 +1,4 @@
-"""How a user's functions and classes travel between processes, and who is to blame if they cannot. Driver and task.
+"""Sends functions and classes of the user between processes, and explains why one cannot be sent. Driver and task.
 
 What can be imported travels by name. Lambdas, closures and everything of the main script travel by value, because
 another process has another main script; there the classes are made attributes of ``__main__``, so that their instances
@@ -16,7 +16,7 @@ from flott.errors import UnserializableError
 
 
 def main_classes() -> dict[str, type]:
-    """The classes defined in the main script, by name. Those that cannot be pickled are left out."""
+    """Return the classes defined in the main script, by name, without those that cannot be pickled."""
     main = sys.modules.get("__main__")
     classes = {
         name: value
@@ -50,20 +50,20 @@ def _travels(value: Any) -> bool:
 
 
 def _culprit(value: Any, path: str, depth: int, seen: set[int]) -> str | None:
-    """The innermost captured object that cannot be pickled, in words."""
+    """Describe the innermost captured object that cannot be pickled."""
     if depth > 6 or id(value) in seen:
         return None
     seen.add(id(value))
     for name, part in _captured(value):
         if not _travels(part):
             where = f"{path}.{name}" if path else name
-            inside = where if depth else ""  # the parts of a spec are named by us, what is in them by the user
+            inside = where if depth else ""  # Flott names the parts of a spec, the user what is in them
             return _culprit(part, inside, depth + 1, seen) or f"{where!r}, an object of type {type(part).__qualname__}"
     return None
 
 
 def _captured(value: Any) -> list[tuple[str, Any]]:
-    """What an object brings along when it is pickled by value: closure cells, globals it uses, attributes, items."""
+    """Return what is pickled with an object by value: closure cells, globals that it uses, attributes, items."""
     found: list[tuple[str, Any]] = []
     function = getattr(value, "__func__", value)
     if code := getattr(function, "__code__", None):

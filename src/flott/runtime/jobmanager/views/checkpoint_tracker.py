@@ -1,4 +1,4 @@
-"""The checkpoints and savepoints of a job, as they are told: counted, remembered, summed up. Driver side.
+"""Tracks the checkpoints and savepoints of a job: their number, the latest ones, statistics. Driver side.
 
 Memory is bounded: ten of them are remembered as they were, a thousand as numbers.
 """
@@ -20,14 +20,14 @@ from flott.runtime.jobmanager.views.job_view import (
 )
 from flott.runtime.jobmaster.listener import EpochStatistics, RestoredFrom, SavepointNews, SavepointStage
 
-#: Checkpoints shown one by one.
+#: How many checkpoints are shown individually.
 HISTORY = 10
-#: Completed checkpoints over which spreads are computed.
+#: How many completed checkpoints statistics are computed over.
 REMEMBERED_NUMBERS = 1000
 
 
 class CheckpointTracker:
-    """Adds up what the job tells about its checkpoints."""
+    """Adds up what the job reports about its checkpoints."""
 
     def __init__(self, directory: str):
         self._directory = directory
@@ -35,22 +35,22 @@ class CheckpointTracker:
         self.failed = 0
         self.restored_count = 0
         self.restored: RestoredView | None = None
-        self.running: CheckpointView | None = None  #: the epoch at work
+        self.running: CheckpointView | None = None  #: the epoch that runs
         self.latest: CheckpointView | None = None
         self._latest_failed: CheckpointView | None = None
         self._latest_savepoint: CheckpointView | None = None
-        self._savepoints: dict[int, CheckpointView] = {}  #: at work, by number
+        self._savepoints: dict[int, CheckpointView] = {}  #: those in progress, by number
         self._ended: deque[CheckpointView] = deque(maxlen=HISTORY)  #: oldest first
         self._numbers: deque[tuple[int, int, int, int]] = deque(maxlen=REMEMBERED_NUMBERS)
 
-    # --- what the job tells ------------------------------------------------------------------------------------------
+    # --- what the job reports ----------------------------------------------------------------------------------------
 
     def begin(self, epoch: int, now_ms: int) -> None:
-        """An epoch begins."""
+        """Track the start of an epoch."""
         self.running = CheckpointView(epoch, "IN_PROGRESS", now_ms)
 
     def complete(self, statistics: EpochStatistics) -> None:
-        """An epoch is complete."""
+        """Track a completed epoch."""
         self.running = None
         self.completed += 1
         view = CheckpointView(
@@ -76,11 +76,11 @@ class CheckpointTracker:
         self._numbers.append((view.duration_ms, view.state_bytes, view.written_bytes, view.records))
 
     def fail(self, epoch: int, reason: str, now_ms: int) -> None:
-        """An epoch failed, or something between two epochs did, which is no checkpoint."""
+        """Track a failed epoch. A failure between two epochs is not one of a checkpoint."""
         running, self.running = self.running, None
         if running is None:
             return
-        if running.id < epoch:  # it is durable all the same: what failed came after that
+        if running.id < epoch:  # it is durable nevertheless: the failure came later
             self.completed += 1
             return
         self.failed += 1
@@ -88,7 +88,7 @@ class CheckpointTracker:
         self._ended.append(self._latest_failed)
 
     def savepoint(self, news: SavepointNews, now_ms: int) -> None:
-        """Something has become of a savepoint."""
+        """Track the progress of a savepoint."""
         begun = self._savepoints.pop(news.number, None)
         view = CheckpointView(
             news.checkpoint_id,
@@ -114,28 +114,28 @@ class CheckpointTracker:
             self._latest_savepoint = view
 
     def restore(self, restored: RestoredFrom, now_ms: int) -> None:
-        """The job goes on from a checkpoint."""
+        """Track that the job was restored from a checkpoint."""
         self.restored_count += 1
         self.restored = RestoredView(restored.checkpoint_id, now_ms, restored.is_savepoint, restored.path)
 
     def end(self) -> None:
-        """The job has ended: what it was at is not going to be."""
+        """Track the end of the job: a running epoch will not complete."""
         self.running = None
 
-    # --- what is known -----------------------------------------------------------------------------------------------
+    # --- the view ----------------------------------------------------------------------------------------------------
 
     @property
     def in_progress(self) -> int:
-        """How many there are."""
+        """Return how many are in progress."""
         return len(self._savepoints) + (self.running is not None)
 
     @property
     def total(self) -> int:
-        """All that were ever begun in this run."""
+        """Return how many were started in this run."""
         return self.completed + self.failed + self.in_progress
 
     def view(self, retained: int) -> CheckpointsView:
-        """All of it. Of completed checkpoints so many are kept, the others are gone."""
+        """Return everything as a view. ``retained`` completed checkpoints are kept, older ones were deleted."""
         at_work = [*self._savepoints.values(), *([self.running] if self.running is not None else [])]
         numbers = list(zip(*self._numbers, strict=True)) or [(), (), (), ()]
         durations, state_bytes, written_bytes, records = (spread_of(column) for column in numbers)
@@ -157,7 +157,7 @@ class CheckpointTracker:
 
     @staticmethod
     def _marked(newest_first: Iterable[CheckpointView], retained: int) -> Iterable[CheckpointView]:
-        """Checkpoints that have made room for newer ones say so; savepoints are their owner's."""
+        """Mark checkpoints that were deleted for newer ones. Savepoints are never deleted by the job."""
         kept = 0
         for view in newest_first:
             is_checkpoint = view.status == "COMPLETED" and view.savepoint_format is None
@@ -169,7 +169,7 @@ class CheckpointTracker:
 
 
 def spread_of(numbers: Sequence[float]) -> Spread:
-    """How numbers are spread; percentiles lie between the two nearest, as Flink's do.
+    """Return the distribution of numbers. Percentiles are interpolated, as in Flink.
 
     >>> spread_of([10, 20]).p50
     15.0

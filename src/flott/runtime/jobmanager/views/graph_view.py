@@ -1,4 +1,4 @@
-"""The part of a job's view that its graph decides: vertices, their operators and inputs. Pure. Driver side."""
+"""Makes the part of a job's view that follows from its graph: vertices, operators, inputs. Pure. Driver side."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flott.graph.specs import SourceSpec, TimestampsSpec
 from flott.graph.transformations import DEFAULT_SLOT_SHARING_GROUP
 from flott.runtime.jobmanager.views.job_view import ChainedOperatorView, InputView
 
-#: What separates the parts of a name elsewhere, and so may not be in one.
+#: Characters that separate parts of metric names, and are replaced within a part.
 _SEPARATORS = str.maketrans(" .:,", "____")
 
 
 @dataclass(frozen=True)
 class VertexOutline:
-    """A vertex without its numbers."""
+    """A vertex without its metrics."""
 
     id: VertexId
     name: str
@@ -26,7 +26,7 @@ class VertexOutline:
     max_parallelism: int
     operators: tuple[ChainedOperatorView, ...]
     inputs: tuple[InputView, ...]
-    scopes: dict[OperatorId, str]  #: what the operators' metrics are found under
+    scopes: dict[OperatorId, str]  #: names of the operators in metric names
     head: OperatorId
     is_source: bool
     has_event_time: bool
@@ -34,7 +34,7 @@ class VertexOutline:
 
 
 def outline(graph: JobGraph) -> tuple[VertexOutline, ...]:
-    """All vertices, inputs before consumers."""
+    """Return all vertices, inputs before consumers."""
     timed: set[VertexId] = set()
     outlined = []
     for vertex in graph.vertices:
@@ -68,7 +68,7 @@ def outline(graph: JobGraph) -> tuple[VertexOutline, ...]:
 
 
 def _makes_time(vertex: JobVertex) -> bool:
-    """Whether timestamps and watermarks begin here."""
+    """Return whether timestamps and watermarks are assigned here."""
     return any(
         operator.node.spec.strategy.generator_factory is not None or operator.node.spec.strategy.ingestion_time
         for operator in vertex.operators
@@ -77,12 +77,12 @@ def _makes_time(vertex: JobVertex) -> bool:
 
 
 def _group_id(name: str) -> str:
-    """The id of a slot sharing group: 32 hex digits, as Flink's."""
+    """Return the id of a slot sharing group: 32 hexadecimal digits, as in Flink."""
     return "0" * 32 if name == DEFAULT_SLOT_SHARING_GROUP else md5(name.encode(), usedforsecurity=False).hexdigest()
 
 
 def metric_scope(name: str) -> str:
-    """The name of an operator as a part of a metric's.
+    """Return the name of an operator as a part of a metric's name.
 
     >>> metric_scope("Source: numbers")
     'Source__numbers'
@@ -91,7 +91,7 @@ def metric_scope(name: str) -> str:
 
 
 def metric_scopes(names: Iterable[str]) -> list[str]:
-    """The same for the operators of a chain, each another one.
+    """Return the same for all operators of a chain, with numbers that make equal names different.
 
     >>> metric_scopes(["Map", "Map", "Sink: Print"])
     ['Map', 'Map_2', 'Sink__Print']

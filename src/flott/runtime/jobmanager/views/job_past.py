@@ -1,6 +1,6 @@
-"""What the view of a job owes to what happened outside its present process: earlier ones, and orders. Pure.
+"""Adds to the view of a job what its present process does not know: former processes, and orders. Pure.
 
-A process knows the job only since its own start. Seen from outside it is one job, that moves as Flink's table says:
+A process knows the job since its own start only. Users see one job, whose status changes as in Flink:
 
     process:   INITIALIZING CREATED RUNNING ✝              INITIALIZING CREATED RUNNING FINISHED
     shown:     INITIALIZING CREATED RUNNING ── RESTARTING ──────────────────── RUNNING FINISHED
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from flott.common.job_status import JobStatus
 from flott.runtime.jobmanager.views.job_view import FailureView, JobView
 
-#: Failures that are remembered.
+#: How many failures are remembered.
 _FAILURES = 16
 #: Metrics that count restarts.
 _COUNTS = frozenset({"numRestarts", "fullRestarts"})
@@ -23,22 +23,22 @@ _STARTING = (JobStatus.INITIALIZING, JobStatus.CREATED)
 
 @dataclass(frozen=True)
 class JobPast:
-    """What is remembered of a job beside what its process says."""
+    """What is known about a job in addition to the view of its process."""
 
     start_ms: int  #: when it was submitted
     timestamps: Mapping[JobStatus, int] = field(default_factory=dict)
-    deaths: int = 0  #: of its processes
-    restarts: int = 0  #: those it counted before it died, and its death
+    deaths: int = 0  #: how many of its processes have died
+    restarts: int = 0  #: those that dead processes counted, and their deaths
     failures: tuple[FailureView, ...] = ()
     truncated: bool = False
-    cancelling_ms: int | None = None  #: somebody cancels it since then
+    cancelling_ms: int | None = None  #: when it was ordered to be cancelled
 
     def cancelled(self, now_ms: int) -> JobPast:
-        """Somebody has ordered the job's end, and it will obey."""
+        """Return the past after an order to cancel the job."""
         return self if self.cancelling_ms is not None else replace(self, cancelling_ms=now_ms)
 
     def died(self, shown: JobView, failure: FailureView) -> JobPast:
-        """The process that was shown like this has died."""
+        """Return the past after the process with this view has died."""
         return replace(
             self,
             timestamps={**shown.timestamps, JobStatus.RESTARTING: failure.at_ms},
@@ -49,7 +49,7 @@ class JobPast:
         )
 
     def shown(self, view: JobView) -> JobView:
-        """What the process says, as the state of the one job."""
+        """Return the view of the job, made from the view of its process."""
         begun = {status: at for status, at in self.timestamps.items() if status in _STARTING}
         timestamps = {**self.timestamps, **view.timestamps, **begun}
         status = JobStatus.RESTARTING if self.deaths and view.status in _STARTING else view.status
@@ -73,7 +73,7 @@ class JobPast:
 
 
 def without_process(view: JobView, now_ms: int) -> JobView:
-    """What a process would say of the job before it knows anything but what the last one said."""
+    """Return the view of a new process that knows nothing but the last view of the former one."""
     return replace(
         view,
         status=JobStatus.INITIALIZING,

@@ -1,7 +1,7 @@
-"""What a job has told so far, and the view that follows from it. One thread at a time; times are given. Driver side.
+"""Tracks what a job reports, and makes a view of it. Used by one thread at a time; times are parameters. Driver side.
 
-Numbers of completed epochs are added up, each epoch once: one that failed was never told. Totals are those of one run
-of the job's process, as in Flink.
+Numbers of completed epochs are added up, each epoch once; a failed epoch reports none. Totals cover one run of the
+job's process, as in Flink.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from flott.runtime.jobmaster.restart import (
     strategy_of,
 )
 
-#: Failures and epochs that are remembered.
+#: How many failures and epochs are remembered.
 FAILURES = 16
 EPOCHS = 20
 
 
 class JobTracker:
-    """Everything a recorder has heard. ``view`` may be asked at any time in between."""
+    """Everything that a job has reported. ``view`` may be called at any time."""
 
     def __init__(
         self, job_id: str, graph: JobGraph, configuration: Configuration, checkpoint_directory: str, now: Moment
@@ -63,7 +63,7 @@ class JobTracker:
         self._directory = checkpoint_directory
         self._status = JobStatus.INITIALIZING
         self._timestamps = {JobStatus.INITIALIZING: now.ms}
-        self._time_in: dict[JobStatus, float] = {}  #: seconds in statuses that were left
+        self._time_in: dict[JobStatus, float] = {}  #: seconds spent in former statuses
         self._status_since = now
         self._began = now
         self._epoch_began = now
@@ -71,7 +71,7 @@ class JobTracker:
         self._restarts = 0
         self._failures: deque[FailureView] = deque(maxlen=FAILURES)
         self._failure_count = 0
-        self._culprit: tuple[str, int] | None = None  #: the vertex, by its name, and subtask that failed last
+        self._culprit: tuple[str, int] | None = None  #: the vertex (by name) and the subtask that failed last
         self._checkpoints = CheckpointTracker(checkpoint_directory)
         self._epochs: deque[EpochView] = deque(maxlen=EPOCHS)
         self._last: EpochStatistics | None = None
@@ -82,15 +82,15 @@ class JobTracker:
         self._growth: RecentGrowth[str] = RecentGrowth(now.seconds)
         self.graph(now, graph)
 
-    # --- what the job tells ------------------------------------------------------------------------------------------
+    # --- what the job reports ----------------------------------------------------------------------------------------
 
     def graph(self, now: Moment, graph: JobGraph) -> None:
-        """The job has this graph."""
+        """Track the graph of the job, the first one or a changed one."""
         self._tasks.lay_out(now, graph, self._restarts)
         self._modified_ms = now.ms
 
     def status(self, now: Moment, status: JobStatus) -> None:
-        """The job has reached a status."""
+        """Track a change of the job's status."""
         before = self._status
         self._time_in[before] = self._time_in.get(before, 0.0) + now.seconds - self._status_since.seconds
         self._status, self._status_since = status, now
@@ -101,13 +101,13 @@ class JobTracker:
             self._tasks.end(now, self._final_state)
 
     def epoch_began(self, now: Moment, epoch: int) -> None:
-        """An epoch begins."""
+        """Track the start of an epoch."""
         self._checkpoints.begin(epoch, now.ms)
         self._epoch_began = now
         self._tasks.run(now)
 
     def epoch(self, now: Moment, statistics: EpochStatistics) -> None:
-        """An epoch is complete."""
+        """Track a completed epoch."""
         self._growth.about_to_grow(self._epoch_began.seconds, now.seconds, self._totals())
         self._records_in += statistics.records_in
         self._records_out += statistics.records_out
@@ -130,12 +130,12 @@ class JobTracker:
         )
 
     def epoch_failed(self, now: Moment, epoch: int, failure: JobFailure, tolerated: bool) -> None:
-        """An epoch failed."""
+        """Track a failed epoch."""
         self._checkpoints.fail(epoch, bounded(failure.text), now.ms)
         self._modified_ms = now.ms
 
     def failed(self, now: Moment, failure: JobFailure) -> None:
-        """The job failed, and ends or restarts."""
+        """Track a failure, after which the job ends or restarts."""
         view = FailureView(failure.name, bounded(failure.text), now.ms, failure.task, failure.host, failure.executor)
         self._failures.appendleft(view)
         self._failure_count += 1
@@ -143,25 +143,25 @@ class JobTracker:
         self._culprit = (failure.vertex or "", failure.subtask or 0) if located else None
 
     def restarting(self, now: Moment) -> None:
-        """The job is to be tried again."""
+        """Track a restart."""
         self._restarts += 1
         self._tasks.restart(now, self._restarts)
 
     def restored(self, now: Moment, restored: RestoredFrom) -> None:
-        """The job goes on from a checkpoint."""
+        """Track that the job was restored from a checkpoint."""
         self._checkpoints.restore(restored, now.ms)
 
     def savepoint(self, now: Moment, news: SavepointNews) -> None:
-        """Something has become of a savepoint."""
+        """Track the progress of a savepoint."""
         self._checkpoints.savepoint(news, now.ms)
 
-    # --- what is known -----------------------------------------------------------------------------------------------
+    # --- the view ----------------------------------------------------------------------------------------------------
 
     def view(self, now: Moment) -> JobView:
-        """All of it."""
+        """Return everything as a view."""
         ended = self._status.is_terminal_state()
         if ended:
-            now = self._status_since  # its time stands still
+            now = self._status_since  # nothing changes after the end
         rates = {} if ended else self._growth.rates(now.seconds, self._totals())
         read, written = rates.get("job", (0.0, 0.0))
         return JobView(
@@ -230,7 +230,7 @@ class JobTracker:
         return metrics | self._tasks.job_metrics(now)
 
     def _spent_in(self, status: JobStatus, now: Moment) -> int:
-        """Milliseconds in a status so far: rounded once, or the sum could become smaller when the status is left."""
+        """Return the milliseconds in a status so far, rounded once: rounded parts could add up to less than before."""
         present = now.seconds - self._status_since.seconds if self._status is status else 0.0
         return round((self._time_in.get(status, 0.0) + present) * 1000)
 
@@ -241,7 +241,7 @@ class JobTracker:
         return self._accumulators[1]
 
     def _final_state(self, vertex: str, index: int) -> TaskState:
-        """As the job, but where it is known who failed, the others were merely cancelled."""
+        """Return the state that a subtask ends in. If one subtask failed, the others were cancelled."""
         match self._status:
             case JobStatus.FINISHED:
                 return TaskState.FINISHED
@@ -252,7 +252,7 @@ class JobTracker:
 
 
 def in_words(strategy: RestartStrategy) -> str:
-    """A restart strategy for people."""
+    """Describe a restart strategy."""
     match strategy:
         case FixedDelay(attempts, delay_ms):
             return f"Restart at most {attempts} times, each after {delay_ms} ms"
@@ -264,7 +264,7 @@ def in_words(strategy: RestartStrategy) -> str:
 
 
 def _texts(encoded: bytes | None) -> dict[str, tuple[str, str]]:
-    """Accumulators for people: type and value. A user's class may fail to come back, or to show itself."""
+    """Return accumulators as texts: type and value. A user's class may fail to unpickle, or to print."""
     try:
         values = values_of(encoded)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What is known of a job, as one value: made in the job's process, read by REST, the command line and reporters. Data.
+"""The view of a job: a value that the job's process makes, and REST, the command line and reporters read. Data.
 
 A view is replaced as a whole, never changed, so any thread may read the one it has. It is small (numbers of the last
 epochs, not of all) because a running job sends a new one a few times a second.
@@ -17,7 +17,7 @@ from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
 
 NEVER = -1
-#: Characters of a failure that are kept: whoever raises may say anything.
+#: How many characters of a failure are kept, because a message may have any length.
 MAX_TEXT = 64 * 1024
 
 
@@ -61,7 +61,7 @@ class InputView:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Totals of a subtask since the job was started in this process: what Flink calls its IO metrics."""
+    """Totals of a subtask since the job's process has started. Flink calls them I/O metrics."""
 
     records_in: int = 0
     records_out: int = 0
@@ -71,7 +71,7 @@ class Traffic:
     idle_ms: float = 0.0
 
     def plus(self, other: Traffic) -> Traffic:
-        """Both together."""
+        """Return the sum of both."""
         return Traffic(
             self.records_in + other.records_in,
             self.records_out + other.records_out,
@@ -96,10 +96,10 @@ class SubtaskView:
     end_ms: int = NEVER
     timestamps: Mapping[TaskState, int] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
-    #: Shares of the recent past (about ten seconds): at work, waiting for input, each 0..1.
+    #: Shares of the last ten seconds in which it worked or waited, from 0 to 1.
     busy_ratio: float = 0.0
     idle_ratio: float = 1.0
-    watermark: int = MIN_WATERMARK  #: that came in, at the end of the last epoch; of a source, the one it gives out
+    watermark: int = MIN_WATERMARK  #: of its input at the end of the last epoch; of a source: of its output
     state_bytes: int = 0
     #: The engine's metrics of the subtask as a whole, by name. None: it was archived by an earlier version.
     own_metrics: Mapping[str, int | float] | None = None
@@ -124,11 +124,11 @@ class VertexView:
     start_ms: int = NEVER
     end_ms: int = NEVER
     has_event_time: bool = False  #: whether watermarks reach it
-    former: Traffic = field(default_factory=Traffic)  #: of subtasks that are gone since a change of parallelism
+    former: Traffic = field(default_factory=Traffic)  #: of subtasks that a change of parallelism has removed
 
     @property
     def traffic(self) -> Traffic:
-        """Of all subtasks together, those that are gone among them."""
+        """Return the totals of all subtasks, including removed ones."""
         total = self.former
         for subtask in self.subtasks:
             total = total.plus(subtask.traffic)
@@ -150,8 +150,8 @@ class CheckpointTask:
 class CheckpointView:
     """One checkpoint (an epoch) or savepoint."""
 
-    #: The epoch; a savepoint has that of the checkpoint it was taken of. The next number is the next epoch's, and tools
-    #: take what has the largest number for the latest state, so there is none to give a savepoint as its own.
+    #: The number of the epoch. A savepoint has that of the checkpoint it was taken of. It cannot have one of its own,
+    #: because the next number belongs to the next epoch, and tools take the largest number as the latest state.
     id: int
     status: str  #: IN_PROGRESS, COMPLETED or FAILED
     triggered_ms: int
@@ -170,13 +170,13 @@ class CheckpointView:
 
     @property
     def duration_ms(self) -> int:
-        """From the plan to the last acknowledgement."""
+        """Return the time from the plan to the last acknowledgement."""
         return max(0, self.acknowledged_ms - self.triggered_ms) if self.acknowledged_ms != NEVER else 0
 
 
 @dataclass(frozen=True)
 class RestoredView:
-    """What the job began with."""
+    """The checkpoint or savepoint that the job was restored from."""
 
     id: int
     restored_ms: int
@@ -186,7 +186,7 @@ class RestoredView:
 
 @dataclass(frozen=True)
 class Spread:
-    """How a number was spread over the completed checkpoints of this run, as far as they are remembered."""
+    """The distribution of a number over the completed checkpoints of this run that are remembered."""
 
     minimum: float = 0
     maximum: float = 0
@@ -201,13 +201,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class CheckpointsView:
-    """The checkpoints of a job in numbers."""
+    """Statistics of a job's checkpoints."""
 
     completed: int = 0
     failed: int = 0
     in_progress: int = 0
     restored_count: int = 0
-    history: tuple[CheckpointView, ...] = ()  #: the newest first, ten of them, savepoints among them
+    history: tuple[CheckpointView, ...] = ()  #: the ten newest, newest first, including savepoints
     latest_completed: CheckpointView | None = None
     latest_savepoint: CheckpointView | None = None
     latest_failed: CheckpointView | None = None
@@ -232,7 +232,7 @@ class FailureView:
 
 @dataclass(frozen=True)
 class EpochView:
-    """One completed epoch, for people who watch."""
+    """One completed epoch."""
 
     epoch: int
     attempt: int
@@ -269,20 +269,20 @@ class JobView:
     metrics: Mapping[str, int | float] = field(default_factory=dict)
     epochs: tuple[EpochView, ...] = ()  #: the last twenty, oldest first
     restarts: int = 0
-    records_per_second: float = 0.0  #: read from sources lately
-    waiting_for: str | None = None  #: in words, if the job cannot go on for want of slots
+    records_per_second: float = 0.0  #: read by sources in the last ten seconds
+    waiting_for: str | None = None  #: a description, if the job waits for slots
     checkpoint_directory: str = ""
     scheduler: str = "Default"  #: Default or Adaptive
-    restart_strategy: str = ""  #: in words
+    restart_strategy: str = ""  #: as a description
     process: int = 0  #: the id of the job's process
 
     @property
     def parallelism(self) -> int:
-        """Of the widest vertex."""
+        """Return the parallelism of the widest vertex."""
         return max((vertex.parallelism for vertex in self.vertices), default=1)
 
     def vertex(self, ident: str) -> VertexView | None:
-        """The vertex with this id, if there is one."""
+        """Return the vertex with this id, or None."""
         return next((vertex for vertex in self.vertices if vertex.id == ident), None)
 
 
@@ -309,20 +309,20 @@ class TaskManagerView:
     slots: int
     free_slots: int
     cores: int
-    memory_bytes: int  #: what it may use: the JVM's heap
+    memory_bytes: int  #: the maximum of the JVM's heap
     free_bytes: int
     managed_bytes: int  #: for state, outside the JVM
-    heartbeat_ms: int  #: when Spark last heard of it
+    heartbeat_ms: int  #: when Spark last got a message from it
     started_ms: int = NEVER
     running_tasks: int = 0
     completed_tasks: int = 0
     failed_tasks: int = 0
     metrics: Mapping[str, int | float] = field(default_factory=dict)  #: Status.JVM.Memory.Heap.Used, ...
-    log_urls: Mapping[str, str] = field(default_factory=dict)  #: Spark's own, where it has them
+    log_urls: Mapping[str, str] = field(default_factory=dict)  #: those of Spark, if it has them
 
 
 def bounded(text: str) -> str:
-    """The text, or its beginning and its end."""
+    """Return the text, shortened in the middle if it is too long."""
     if len(text) <= MAX_TEXT:
         return text
     half = MAX_TEXT // 2

@@ -1,7 +1,7 @@
-"""The subtasks of a job, as they are told: their states, what they did, how busy they are. Driver side.
+"""Tracks the subtasks of a job: their states, their metrics, how busy they are. Driver side.
 
-A subtask keeps its totals through restarts; those of subtasks that are gone after a change of parallelism stay with
-their vertex.
+A subtask keeps its totals through restarts. Totals of subtasks that a change of parallelism has removed stay with their
+vertex.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Moment:
-    """When something happened, by both clocks."""
+    """The time of an event, by both clocks."""
 
     ms: int
-    seconds: float  #: never goes back
+    seconds: float  #: monotonic
 
 
 #: How the engine's metrics of a scope are combined over epochs, by name.
@@ -70,7 +70,7 @@ def _add(totals: dict[str, int | float], epoch: Mapping[str, int | float], modes
 
 @dataclass
 class OperatorTotals:
-    """What one operator subtask has done so far."""
+    """The totals of one operator subtask."""
 
     measures: dict[str, int | float] = field(default_factory=dict)  #: of the engine's metrics
     metrics: dict[str, int | float] = field(default_factory=dict)  #: the user's
@@ -84,20 +84,20 @@ class OperatorTotals:
 
 @dataclass
 class SubtaskTracker:
-    """What is known of one vertex subtask."""
+    """The state and the totals of one vertex subtask."""
 
-    since: float  #: up to when its time is accounted for, as busy or idle
-    timestamps: Mapping[TaskState, int]  #: never changed: views hold it
+    since: float  #: its time before this is accounted for, as busy or idle
+    timestamps: Mapping[TaskState, int]  #: replaced, never changed, because views hold it
     state: TaskState = TaskState.SCHEDULED
     attempt: int = 0
     start_ms: int = NEVER
     end_ms: int = NEVER
     measures: dict[str, int | float] = field(default_factory=dict)  #: of the engine's metrics
     last: SubtaskStatistics | None = None
-    in_epoch: bool = False  #: nobody knows yet whether it works or waits
+    in_epoch: bool = False  #: whether it works or waits is not known until the epoch ends
 
     def move(self, state: TaskState, now_ms: int) -> None:
-        """It is in another state."""
+        """Change the state."""
         self.state = state
         self.timestamps = {**self.timestamps, state: now_ms}
 
@@ -122,12 +122,12 @@ class SubtaskTracker:
         )
 
     def begin_epoch(self, now: Moment) -> None:
-        """An epoch begins; before that it waited."""
+        """Start an epoch. The time before it was spent waiting."""
         self.in_epoch = False
         self.measures, self.since, self.in_epoch = self.measures_at(now), now.seconds, True
 
     def add(self, epoch: SubtaskStatistics, now: Moment, modes: Modes) -> None:
-        """An epoch is complete."""
+        """Add a completed epoch."""
         idle_ms = max(0.0, (now.seconds - self.since) * 1000 - epoch.measures.get(TASK_BUSY_MS.name, 0.0))
         _add(self.measures, {**epoch.measures, TASK_IDLE_MS.name: idle_ms}, modes)
         self.since, self.in_epoch = now.seconds, False
@@ -135,24 +135,24 @@ class SubtaskTracker:
 
 
 class TaskTracker:
-    """All subtasks of a job."""
+    """Tracks all subtasks of a job."""
 
     def __init__(self, now: Moment) -> None:
         self._vertices: tuple[VertexOutline, ...] = ()
         self._subtasks: dict[Place, SubtaskTracker] = {}
         self._operators: dict[Place, OperatorTotals] = {}
         self._former: dict[VertexId, Traffic] = {}
-        self._former_measures: list[Mapping[str, int | float]] = []  #: of operator subtasks that are gone
+        self._former_measures: list[Mapping[str, int | float]] = []  #: of removed operator subtasks
         self._task_rated = [row.rate_of or "" for row in meters_of(Scope.TASK)]
         self._operator_rated = [row.rate_of or "" for row in meters_of(Scope.OPERATOR)]
         self._pending: Mapping[OperatorId, Pending] = {}
         self._totals: dict[Place, Sequence[float]] = {}
         self._growth: RecentGrowth[Place] = RecentGrowth(now.seconds)
 
-    # --- what the job tells ------------------------------------------------------------------------------------------
+    # --- what the job reports ----------------------------------------------------------------------------------------
 
     def lay_out(self, now: Moment, graph: JobGraph, attempt: int) -> None:
-        """The job has this graph."""
+        """Track the graph of the job, the first one or a changed one."""
         chains = {vertex.id: vertex.scopes for vertex in self._vertices}
         self._vertices = outline(graph)
         places = {(vertex.id, index) for vertex in graph.vertices for index in range(vertex.parallelism)}
@@ -176,7 +176,7 @@ class TaskTracker:
                     self._growth.begin((outlined.id, index), totals)
 
     def run(self, now: Moment) -> None:
-        """An epoch begins: all subtasks are at work from now on."""
+        """Start an epoch: all subtasks run."""
         for subtask in self._subtasks.values():
             subtask.begin_epoch(now)
             if subtask.state is not TaskState.RUNNING:
@@ -190,14 +190,14 @@ class TaskTracker:
         epochs: Iterable[SubtaskStatistics],
         pending: Mapping[OperatorId, Pending],
     ) -> None:
-        """An epoch is complete that began at some time."""
+        """Add an epoch that has completed now."""
         self._growth.about_to_grow(began.seconds, now.seconds, self._totals)
         self._pending = pending
         task_modes, operator_modes = modes_of(Scope.TASK), modes_of(Scope.OPERATOR)
         for epoch in epochs:
             self._add(epoch, now, task_modes, operator_modes)
         for subtask in self._subtasks.values():
-            subtask.in_epoch = False  # whoever had no part in it waited
+            subtask.in_epoch = False  # subtasks without a part in the epoch waited
 
     def _add(self, epoch: SubtaskStatistics, now: Moment, task_modes: Modes, operator_modes: Modes) -> None:
         place = (epoch.vertex, epoch.subtask)
@@ -214,7 +214,7 @@ class TaskTracker:
         self._totals[place] = self._count(epoch.vertex, epoch.subtask, epoch.operators)
 
     def _count(self, vertex: VertexId, index: int, operators: Iterable[OperatorId]) -> list[float]:
-        """The totals of a subtask, in the order that rates have."""
+        """Return the totals of a subtask whose rates are computed, in the order of the meters."""
         own = self._subtasks[vertex, index].measures
         totals = [own.get(name, 0) for name in self._task_rated]
         for ident in operators:
@@ -224,7 +224,7 @@ class TaskTracker:
         return totals
 
     def restart(self, now: Moment, attempt: int) -> None:
-        """The job is to be tried again."""
+        """Track a restart."""
         for subtask in self._subtasks.values():
             subtask.in_epoch = False
             subtask.attempt = attempt
@@ -233,17 +233,17 @@ class TaskTracker:
             subtask.move(TaskState.SCHEDULED, now.ms)
 
     def end(self, now: Moment, state_of: Callable[[str, int], TaskState]) -> None:
-        """The job has ended, and its subtasks, by the name of their vertex and their index, each in some state."""
+        """Track the end of the job. ``state_of`` gets the name of a vertex and the index of a subtask."""
         names = {vertex.id: vertex.name for vertex in self._vertices}
         for (vertex, index), subtask in self._subtasks.items():
             subtask.in_epoch = False
             subtask.move(state_of(names[VertexId(vertex)], index), now.ms)
             subtask.end_ms = now.ms
 
-    # --- what is known -----------------------------------------------------------------------------------------------
+    # --- the view ----------------------------------------------------------------------------------------------------
 
     def view(self, now: Moment, ended: bool) -> tuple[VertexView, ...]:
-        """All vertices. Those of a job that has ended have no rates any more."""
+        """Return all vertices. Those of a job that has ended have no rates."""
         rates = {} if ended else self._growth.rates(now.seconds, self._totals)
         return tuple(self._vertex(vertex, now, rates) for vertex in self._vertices)
 
@@ -358,7 +358,7 @@ class TaskTracker:
 
 
 def state_of_all(states: list[TaskState]) -> TaskState:
-    """The state of a vertex by those of its subtasks, as Flink decides it."""
+    """Return the state of a vertex, which follows from the states of its subtasks as in Flink."""
     for decisive in (TaskState.FAILED, TaskState.CANCELING, TaskState.CANCELED):
         if decisive in states:
             return decisive

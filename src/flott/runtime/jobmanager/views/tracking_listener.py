@@ -1,7 +1,7 @@
-"""The recorder of a job: hears what the job tells, and shows how it stands to whoever asks. Driver side.
+"""The listener that tracks a job for views. Driver side.
 
-The job's thread only puts down what it tells, which costs next to nothing. It is added up when somebody asks for the
-view, by the thread that asks, while the job waits for its tasks.
+The job's thread only queues events, which costs next to nothing. The thread that asks for a view adds them up, while
+the job waits for its tasks.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from flott.runtime.jobmaster.rescaling import ParallelismChange
 
 log = logging.getLogger("flott.job")
 
-#: So many unread events are added up by the job's own thread: nobody seems to be asking.
+#: If more events than this are queued, no thread asks for views, and the job's own thread adds the events up.
 MAX_UNREAD = 64
-#: While nothing happens there is a new version every second until rates have fallen to nothing, and then every so many:
-#: the ages and lags that somebody is to be woken for must grow, above all when the job is stuck.
+#: While nothing happens there is a new version every second until rates have become zero, and then every so many
+#: seconds: ages and lags, which alerts watch, must grow when the job is stuck.
 QUIET_SECONDS = 5
-#: More than one event ever has.
+#: More versions than follow one event.
 _TICKS = 1 << 32
 
 
 class TrackingListener(JobListener):
-    """Keeps what is known of one run of a job. Told by the job's threads, asked by any."""
+    """Tracks one run of a job. The job's threads call its ``on_`` methods, any thread may ask for the view."""
 
     def __init__(
         self,
@@ -53,23 +53,23 @@ class TrackingListener(JobListener):
         checkpoint_directory: str = "",
     ):
         self._clock = clock
-        self._record = JobTracker(job_id, graph, configuration, checkpoint_directory, self._now())
-        self._unread: deque[Callable[[], None]] = deque()
-        self._lock = threading.Lock()  #: of the record
-        self._telling = threading.Lock()  #: never held for long
+        self._tracker = JobTracker(job_id, graph, configuration, checkpoint_directory, self._now())
+        self._queue: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()  #: of the tracker
+        self._queue_lock = threading.Lock()  #: of the queue; held for a moment only
         self._events = 0
-        self._latest = clock.monotonic()  #: when the last event came
+        self._latest = clock.monotonic()  #: the time of the last event
         self._ended = False
 
     def view(self) -> JobView:
-        """How the job stands now."""
+        """Return the present state of the job."""
         with self._lock:
-            self._read()
-            return self._record.view(self._now())
+            self._process_queue()
+            return self._tracker.view(self._now())
 
     @property
     def version(self) -> int:
-        """Grows whenever the view would be another, also because time has passed: to send it only then."""
+        """Return a number that grows whenever the view changes, even if only time has passed. Views are sent then."""
         quiet = 0 if self._ended else max(0, int(self._clock.monotonic() - self._latest))
         falling = int(WINDOW_SECONDS) + 2
         return self._events * _TICKS + min(quiet, falling) + max(0, quiet - falling) // QUIET_SECONDS
@@ -77,52 +77,52 @@ class TrackingListener(JobListener):
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), self._clock.monotonic())
 
-    def _tell(self, event: Callable[..., None], *facts: object) -> None:
-        with self._telling:
+    def _enqueue(self, event: Callable[..., None], *facts: object) -> None:
+        with self._queue_lock:
             now = self._now()
-            self._unread.append(partial(event, now, *facts))
+            self._queue.append(partial(event, now, *facts))
             self._events += 1
             self._latest = now.seconds
-        if len(self._unread) > MAX_UNREAD:
+        if len(self._queue) > MAX_UNREAD:
             with self._lock:
-                self._read()
+                self._process_queue()
 
-    def _read(self) -> None:
-        while self._unread:
+    def _process_queue(self) -> None:
+        while self._queue:
             try:
-                self._unread.popleft()()
-            except Exception:  # a job is not to end because somebody watches it
-                log.exception("The job's recorder could not take something in.")
+                self._queue.popleft()()
+            except Exception:  # a failing tracker must not end the job
+                log.exception("The job's tracker could not process an event.")
 
-    # --- what the job tells ------------------------------------------------------------------------------------------
+    # --- what the job reports ----------------------------------------------------------------------------------------
 
     def on_graph(self, graph: JobGraph) -> None:
-        self._tell(self._record.graph, graph)
+        self._enqueue(self._tracker.graph, graph)
 
     def on_status(self, status: JobStatus, reason: str = "") -> None:
         self._ended = status.is_terminal_state()
-        self._tell(self._record.status, status)
+        self._enqueue(self._tracker.status, status)
 
     def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
-        self._tell(self._record.epoch_began, epoch)
+        self._enqueue(self._tracker.epoch_began, epoch)
 
     def on_epoch(self, statistics: EpochStatistics) -> None:
-        self._tell(self._record.epoch, statistics)
+        self._enqueue(self._tracker.epoch, statistics)
 
     def on_epoch_failed(self, epoch: int, failure: JobFailure, tolerated: bool) -> None:
-        self._tell(self._record.epoch_failed, epoch, failure, tolerated)
+        self._enqueue(self._tracker.epoch_failed, epoch, failure, tolerated)
 
     def on_failure(self, failure: JobFailure) -> None:
-        self._tell(self._record.failed, failure)
+        self._enqueue(self._tracker.failed, failure)
 
     def on_savepoint(self, news: SavepointNews) -> None:
-        self._tell(self._record.savepoint, news)
+        self._enqueue(self._tracker.savepoint, news)
 
     def on_restored(self, restored: RestoredFrom) -> None:
-        self._tell(self._record.restored, restored)
+        self._enqueue(self._tracker.restored, restored)
 
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
-        self._tell(self._record.restarting)
+        self._enqueue(self._tracker.restarting)
 
     def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
-        """Told by ``on_graph`` already."""
+        """Do nothing: ``on_graph`` is called as well."""
