@@ -133,14 +133,14 @@ _OUT_RATE = "Records that went out, per second over the last ten."
 _gauge("numRunningJobs", Scope.JOB_MANAGER, "jobs", "Jobs that have not ended.")
 _gauge("numRegisteredTaskManagers", Scope.JOB_MANAGER, "executors", "Spark executors.")
 _gauge("taskSlotsTotal", Scope.JOB_MANAGER, "slots", "Tasks that can run at the same time.")
-_gauge("taskSlotsAvailable", Scope.JOB_MANAGER, "slots", "Those that could be run besides the ones at work.")
+_gauge("taskSlotsAvailable", Scope.JOB_MANAGER, "slots", "Tasks that could run in addition to the running ones.")
 
 # --- a job -----------------------------------------------------------------------------------------------------------
 
-_counter("numRestarts", Scope.JOB, "restarts", "Restarts of the job, those by which its process began anew among them.")
+_counter("numRestarts", Scope.JOB, "restarts", "Restarts of the job, including those of its process.")
 _counter("fullRestarts", Scope.JOB, "restarts", "The same as numRestarts: a restart is always of the whole job.")
 _gauge(
-    "uptime", Scope.JOB, _MS, "Milliseconds since the job has been running without interruption; -1 when it has ended."
+    "uptime", Scope.JOB, _MS, "Milliseconds that the job has been running without interruption; -1 when it has ended."
 )
 _gauge("downtime", Scope.JOB, _MS, "Milliseconds since the job failed, while it recovers; 0 while it runs.")
 _counter("runningTime", Scope.JOB, _MS, "Milliseconds that the job has been running.")
@@ -152,8 +152,8 @@ _counter(
     "Checkpoints, which are epochs, and savepoints that completed.",
 )
 _counter("numberOfFailedCheckpoints", Scope.JOB, "checkpoints", "Checkpoints and savepoints that failed.")
-_gauge("numberOfInProgressCheckpoints", Scope.JOB, "checkpoints", "Checkpoints and savepoints under way.")
-_counter("totalNumberOfCheckpoints", Scope.JOB, "checkpoints", "All of these.")
+_gauge("numberOfInProgressCheckpoints", Scope.JOB, "checkpoints", "Checkpoints and savepoints in progress.")
+_counter("totalNumberOfCheckpoints", Scope.JOB, "checkpoints", "All checkpoints and savepoints, whatever their status.")
 _gauge("lastCheckpointDuration", Scope.JOB, _MS, "Milliseconds from the plan of the last epoch to its checkpoint.")
 _gauge("lastCheckpointSize", Scope.JOB, _BYTES, "Bytes that the last checkpoint added.")
 _gauge("lastCheckpointFullSize", Scope.JOB, _BYTES, "Bytes of all state in the last checkpoint.")
@@ -163,7 +163,7 @@ _gauge(
     _TIMESTAMP,
     "When the last checkpoint completed, in milliseconds since 1970.",
 )
-_gauge("lastCheckpointRestoreTimestamp", Scope.JOB, _TIMESTAMP, "When the job last went on from a checkpoint.")
+_gauge("lastCheckpointRestoreTimestamp", Scope.JOB, _TIMESTAMP, "When the job was last restored from a checkpoint.")
 _gauge("lastCompletedCheckpointId", Scope.JOB, "checkpoint", "The number of the last completed checkpoint.")
 _gauge("lastCheckpointAge", Scope.JOB, _MS, "Milliseconds since the last checkpoint completed.")
 _gauge("epochPlanTime", Scope.JOB, _MS, "Milliseconds the last epoch took to be planned.")
@@ -175,9 +175,9 @@ _gauge(
     "epochAckTime", Scope.JOB, _MS, "Milliseconds from the last report of the epoch until its checkpoint was durable."
 )
 _gauge("epochCommitTime", Scope.JOB, _MS, "Milliseconds the sinks took to commit.")
-_gauge("epochTime", Scope.JOB, _MS, "Milliseconds the last epoch took in all.")
+_gauge("epochTime", Scope.JOB, _MS, "Milliseconds the last epoch took in total.")
 _gauge("currentEpoch", Scope.JOB, "epoch", "The number of the last completed epoch.")
-_gauge("currentLowWatermark", Scope.JOB, _TIMESTAMP, "How far event time has come at the sinks.")
+_gauge("currentLowWatermark", Scope.JOB, _TIMESTAMP, "The event time that the sinks have reached.")
 _counter("numRecordsIn", Scope.JOB, _RECORDS, _IN)
 _counter("numRecordsOut", Scope.JOB, _RECORDS, _OUT)
 _meter("numRecordsInPerSecond", Scope.JOB, "records/s", _IN_RATE, "numRecordsIn")
@@ -196,13 +196,13 @@ _meter(
     "numBytesOutPerSecond", Scope.TASK, "bytes/s", "Bytes that went out, per second over the last ten.", "numBytesOut"
 )
 TASK_BUSY_RATE = _meter(
-    "busyTimeMsPerSecond", Scope.TASK, "ms/s", "Milliseconds of a second spent at work.", "accumulateBusyTimeMs"
+    "busyTimeMsPerSecond", Scope.TASK, "ms/s", "Milliseconds per second spent working.", "accumulateBusyTimeMs"
 )
 TASK_IDLE_RATE = _gauge(
     "idleTimeMsPerSecond",
     Scope.TASK,
     "ms/s",
-    "Milliseconds of a second spent waiting, for input or for the next epoch.",
+    "Milliseconds per second spent waiting for input or the next epoch.",
     Combine.SUM,
 )
 _gauge(
@@ -212,11 +212,11 @@ _gauge(
     "Always 0: an epoch is as large as all its tasks can take.",
     Combine.SUM,
 )
-TASK_BUSY_MS = _counter("accumulateBusyTimeMs", Scope.TASK, _MS, "Milliseconds spent at work.")
+TASK_BUSY_MS = _counter("accumulateBusyTimeMs", Scope.TASK, _MS, "Milliseconds spent working.")
 TASK_IDLE_MS = _counter("accumulateIdleTimeMs", Scope.TASK, _MS, "Milliseconds spent waiting.")
 _counter("accumulateBackPressuredTimeMs", Scope.TASK, _MS, "Always 0.")
 TASK_WATERMARK = _gauge(
-    "currentInputWatermark", Scope.TASK, _TIMESTAMP, "How far event time has come at the input.", Combine.MIN
+    "currentInputWatermark", Scope.TASK, _TIMESTAMP, "The event time that the input has reached.", Combine.MIN
 )
 
 # --- a subtask of an operator ----------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ LATE_RECORDS = _counter(
     "numLateRecords", Scope.OPERATOR, _RECORDS, "Records that came too late, dropped or sent to a side output."
 )
 WATERMARK_IN = _gauge(
-    "currentInputWatermark", Scope.OPERATOR, _TIMESTAMP, "How far event time has come at the input.", Combine.MIN
+    "currentInputWatermark", Scope.OPERATOR, _TIMESTAMP, "The event time that the input has reached.", Combine.MIN
 )
 WATERMARK_OUT = _gauge(
-    "currentOutputWatermark", Scope.OPERATOR, _TIMESTAMP, "How far event time has come at the output.", Combine.MIN
+    "currentOutputWatermark", Scope.OPERATOR, _TIMESTAMP, "The event time of the output.", Combine.MIN
 )
 STATE_BYTES = _gauge(
     "stateBytes", Scope.OPERATOR, _BYTES, "Bytes of state in the last checkpoint.", Combine.SUM, (Scope.TASK,)
@@ -258,7 +258,7 @@ PENDING_RECORDS = _gauge(
     "pendingRecords",
     Scope.OPERATOR,
     _RECORDS,
-    "Records that wait to be read, where the source knows.",
+    "Records that wait to be read, if the source knows.",
     Combine.SUM,
     (Scope.JOB,),
 )
@@ -266,7 +266,7 @@ PENDING_BYTES = _gauge(
     "pendingBytes",
     Scope.OPERATOR,
     _BYTES,
-    "Bytes that wait to be read, where the source knows.",
+    "Bytes that wait to be read, if the source knows.",
     Combine.SUM,
     (Scope.JOB,),
 )

@@ -1,4 +1,4 @@
-"""Metrics as a function counts them: plain objects in the memory of a task.
+"""The metrics that functions use: plain objects in the memory of a task.
 
 Nothing is sent from here. At the end of an epoch the task takes the ``readings()`` of its root group and reports what
 the epoch added with its acknowledgement; rates are computed on the driver, which knows how long the epoch took.
@@ -22,7 +22,7 @@ M = TypeVar("M", bound="Metric")
 
 
 class Metric(ABC):
-    """Something with numbers to report."""
+    """A metric with one or more numbers."""
 
     #: How each of its numbers is combined over subtasks and epochs: "sum", "min", "max" or "last". A number without a
     #: mode is derived from others and is not reported.
@@ -30,11 +30,11 @@ class Metric(ABC):
 
     @abstractmethod
     def numbers(self) -> dict[str, int | float]:
-        """The numbers by name; the empty name stands for the metric itself."""
+        """Return the numbers by name. The empty name stands for the metric itself."""
 
 
 class Counter(Metric):
-    """A number that goes up and down."""
+    """A number that is incremented and decremented."""
 
     __slots__ = ("_count",)
 
@@ -55,7 +55,7 @@ class Counter(Metric):
 
 
 class Gauge(Metric):
-    """A number that is computed when somebody looks."""
+    """A number that is computed when it is read."""
 
     modes: ClassVar[dict[str, str]] = {"": "last"}
     __slots__ = ("_function",)
@@ -67,7 +67,7 @@ class Gauge(Metric):
         return self._function()
 
     def numbers(self) -> dict[str, int | float]:
-        # A gauge that fails, or says something that is no number, is left out: a metric must never end a job.
+        # A gauge that fails or returns no number is left out: a metric must never end a job.
         try:
             value = self._function()
         except Exception:
@@ -76,7 +76,7 @@ class Gauge(Metric):
 
 
 class Meter(Metric):
-    """Counts events. ``time_span_in_seconds`` is how far back the rate looks that the driver makes of the count."""
+    """Counts events. ``time_span_in_seconds`` is the window of the rate that the driver computes."""
 
     modes: ClassVar[dict[str, str]] = {"count": "sum"}
     __slots__ = ("_count", "time_span_in_seconds")
@@ -96,7 +96,7 @@ class Meter(Metric):
 
 
 class Distribution(Metric):
-    """Count, sum, least and greatest: what can be merged over subtasks without keeping the values."""
+    """Count, sum, minimum and maximum, which can be merged over subtasks without keeping the values."""
 
     modes: ClassVar[dict[str, str]] = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
     __slots__ = ("_count", "_max", "_min", "_sum")
@@ -136,7 +136,7 @@ class Distribution(Metric):
 
 
 class MetricGroup:
-    """A named place for metrics and further groups.
+    """A named group of metrics and further groups.
 
     >>> group = MetricGroup()
     >>> group.add_group("shop", "berlin").counter("orders").inc(3)
@@ -150,7 +150,7 @@ class MetricGroup:
         self._metrics: dict[str, Metric] = {}
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """The group of this name inside this one; with ``extra`` the group ``extra`` in it and a variable ``<name>``.
+        """Return the group of this name; with ``extra``, the group ``extra`` in it, which has a variable ``<name>``.
 
         Asked again it is the same group: functions are opened again in every epoch.
         """
@@ -163,8 +163,8 @@ class MetricGroup:
         return self._register(name, Counter, Counter)
 
     def gauge(self, name: str, obj: Callable[[], int | float]) -> None:
-        """Reads the number from ``obj`` whenever a snapshot is taken."""
-        # The latest function wins: after a reopening the older one looks at an object nobody uses any more.
+        """Register a function that is called whenever the metrics are read."""
+        # The latest function wins: after a reopening the older one refers to an object that is not used any more.
         if isinstance(self._metrics.get(name), Gauge):
             del self._metrics[name]
         self._register(name, Gauge, lambda: Gauge(obj))
@@ -187,15 +187,15 @@ class MetricGroup:
         return metric
 
     def get_all_variables(self) -> dict[str, str]:
-        """The variables that ``add_group(key, value)`` defined on the way to this group."""
+        """Return the variables that ``add_group(key, value)`` defined for this group and its parents."""
         return dict(self._variables)
 
     def snapshot(self) -> dict[str, int | float]:
-        """All numbers of this group and the groups inside, under names joined by dots."""
+        """Return all numbers of this group and its subgroups, with names joined by dots."""
         return {name: number for name, (_, number) in self._walk()}
 
     def readings(self) -> dict[str, tuple[str, int | float]]:
-        """The numbers to combine with other subtasks' and epochs', each with how to: ``name -> (mode, number)``."""
+        """Return the numbers, and how they are combined over subtasks and epochs: ``name -> (mode, number)``."""
         return {
             name: (mode, plain)
             for name, (mode, number) in self._walk()
@@ -212,7 +212,7 @@ class MetricGroup:
 
 
 def _plain(number: Any) -> int | float | None:
-    """A number as any process has it: a user may count with NumPy's, or with an enumeration of the program's."""
+    """Return a number as int or float. Users may count with NumPy's numbers or an enumeration of their own."""
     if type(number) is int or type(number) is float:
         return number
     try:
@@ -226,7 +226,7 @@ def _plain(number: Any) -> int | float | None:
 
 
 def combine(totals: dict[str, int | float], changes: Mapping[str, tuple[str, int | float]]) -> None:
-    """Take readings into account. ``sum`` readings are what was added since the last ones."""
+    """Add readings to totals. ``sum`` readings are what was added since the last ones."""
     for name, (mode, number) in changes.items():
         before = totals.get(name)
         if before is None or mode == "last":

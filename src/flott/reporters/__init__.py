@@ -1,4 +1,4 @@
-"""Metrics and traces of all jobs of a JobManager, for the tools that watch them. JobManager side.
+"""Reporters: they send metrics and traces of all jobs to monitoring tools. JobManager side.
 
 A reporter asks the JobManager's memory now and then. What goes wrong there is logged and never reaches a job.
 """

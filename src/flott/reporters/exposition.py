@@ -1,4 +1,4 @@
-"""Metrics as text: Prometheus' format and OpenMetrics. JobManager side.
+"""Writes metrics as text, in Prometheus' format and in OpenMetrics. JobManager side.
 
     # HELP flink_jobmanager_job_numRestarts Restarts of the job.
     # TYPE flink_jobmanager_job_numRestarts gauge
@@ -37,7 +37,7 @@ class TextFormat(Enum):
 
 
 def family_name(scope: Sequence[str], metric: str) -> str:
-    """The name under which a metric is told.
+    """Return the name of a metric in the text.
 
     >>> family_name(("jobmanager", "job"), "last.size")
     'flink_jobmanager_job_last_size'
@@ -49,7 +49,7 @@ def family_name(scope: Sequence[str], metric: str) -> str:
 
 
 def accepted_format(accept: str | None) -> TextFormat:
-    """The one that an ``Accept`` header prefers. OpenMetrics is for those who name it, and wins a draw.
+    """Return the format that an ``Accept`` header prefers. OpenMetrics must be named, and is preferred to an equal.
 
     >>> accepted_format("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3").name
     'OPENMETRICS'
@@ -88,10 +88,10 @@ def _quality(text: str) -> float:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Shape:
-    """What rows of the same metrics have in common, as columns: the families their numbers go to."""
+    """What rows with the same metrics share: the families that their numbers belong to."""
 
     families: tuple[str, ...]
-    metrics: tuple[str, ...]  #: the first of each family: of two names that have become the same the first is told
+    metrics: tuple[str, ...]  #: the first of each family, if several have the same name in the text
     whole: bool  #: whether these are all metrics of the row, in its order
 
 
@@ -100,11 +100,11 @@ class _Outline:
     """A row without its numbers."""
 
     labels: str
-    beginnings: tuple[str, ...]  #: of its lines, up to the number
+    beginnings: tuple[str, ...]  #: its lines, each up to the number
 
 
 class Exposition:
-    """Makes the text of a scrape. ``filter_values``: labels, too, hold only word characters.
+    """Makes the text of a scrape. ``filter_values``: labels, too, contain word characters only.
 
     Any thread may ask: what is kept from the last scrape is replaced as a whole.
     """
@@ -115,11 +115,11 @@ class Exposition:
         self._shapes: dict[object, _Shape] = {}
 
     def scrape(self, gateway: ClusterGateway, form: TextFormat, names: Collection[str] = ()) -> bytes:
-        """All metrics of a JobManager; with names, only the families that are called so."""
+        """Return all metrics of a JobManager, or only the families with the given names."""
         return self.text(rows_of(gateway), form, names).encode()
 
     def text(self, rows: Iterable[MetricRow], form: TextFormat, names: Collection[str] = ()) -> str:
-        """These numbers, family by family."""
+        """Return rows as text, family by family."""
         families = self._families(rows, form)
         if names:
             families = {name: lines for name, lines in families.items() if name in names}
@@ -127,7 +127,7 @@ class Exposition:
         return "\n".join((*chain.from_iterable(families.values()), *end, ""))
 
     def _families(self, rows: Iterable[MetricRow], form: TextFormat) -> dict[str, list[str]]:
-        """The lines of each family."""
+        """Return the lines of each family."""
         columns: dict[_Shape, list[Iterable[str]]] = {}
         for shape, lines in self._lines(rows):
             columns.setdefault(shape, []).append(lines)
@@ -141,7 +141,7 @@ class Exposition:
         return families
 
     def _lines(self, rows: Iterable[MetricRow]) -> Iterator[tuple[_Shape, Iterable[str]]]:
-        """The lines of each row, one for each family of its shape."""
+        """Return the lines of each row, one for each family of its shape."""
         outlines: dict[object, _Outline] = {}
         shapes: dict[object, _Shape] = {}
         told: dict[str, list[_Shape]] = {}  #: by labels
@@ -181,7 +181,7 @@ def _shape(row: MetricRow) -> _Shape:
 def _those_left(
     shape: _Shape, beginnings: Sequence[str], texts: Sequence[str | None], before: Iterable[_Shape]
 ) -> tuple[_Shape, Sequence[str]]:
-    """The lines of a row that can be told: without numbers that have no text, and what other rows have told already."""
+    """Return the lines of a row, without numbers that have no text and without series that other rows have shown."""
     told = {family for each in before for family in each.families}
     left = [
         (family, metric, beginning + text)
@@ -193,13 +193,13 @@ def _those_left(
 
 
 def _head(name: str, metric: str, form: TextFormat) -> list[str]:
-    """The lines before those of a family."""
+    """Return the lines that precede a family."""
     escapes = _ESCAPES if form is TextFormat.OPENMETRICS else _HELP_ESCAPES
     return [f"# HELP {name} {help_of(metric).translate(escapes)}", f"# TYPE {name} gauge"]
 
 
 def _texts(values: Iterable[int | float]) -> Sequence[str | None]:
-    """Numbers as both formats have them; None for a whole number of a user's that no float can hold."""
+    """Return numbers as text for both formats; None for an int that no float can represent."""
     values = tuple(values)
     try:
         numbers = tuple(map(float, values))

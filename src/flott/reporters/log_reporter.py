@@ -1,4 +1,4 @@
-"""A line per running job in the log, every so often. JobManager side."""
+"""Writes a line per running job to the log, at an interval. JobManager side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger("flott.metrics")
 
 
 class LogReporter(PeriodicReporter):
-    """Says what matters most of every job."""
+    """Logs the most important numbers of every job."""
 
     def __init__(self, name: str, gateway: ClusterGateway, interval_ms: int):
         super().__init__(name, interval_ms)
@@ -26,7 +26,7 @@ class LogReporter(PeriodicReporter):
 
 
 def line(job: JobView) -> str:
-    """A job in one line."""
+    """Return a job as one line."""
     parts = [f"{_shown(job.name)} ({job.job_id[:8]}) {job.status.name}"]
     if job.epochs:
         last = job.epochs[-1]
@@ -53,5 +53,5 @@ def _busiest(job: JobView) -> float:
 
 
 def _shown(name: str) -> str:
-    """A name in one line, whatever it is."""
+    """Return a name as one line."""
     return "".join(letter if letter.isprintable() else "?" for letter in name)

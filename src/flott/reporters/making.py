@@ -1,7 +1,7 @@
-"""Configuration -> reporters. JobManager side.
+"""Makes reporters from the configuration. JobManager side.
 
-A reporter has a name, under which its settings stand: ``metrics.reporter.<name>.port``. What it is follows from
-``factory.class``, as in Flink, or from the name itself.
+A reporter has a name, which is a part of the keys of its settings: ``metrics.reporter.<name>.port``. What it is follows
+from ``factory.class``, as in Flink, or from the name itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger("flott.reporters")
 
 T = TypeVar("T")
 
-#: What a reporter is, by its name and by the class that Flink has for it.
+#: The kind of a reporter, by its name and by its class in Flink.
 _KINDS = {
     "prom": "prometheus", "prometheus": "prometheus", "PrometheusReporterFactory": "prometheus",
     "otel": "opentelemetry", "opentelemetry": "opentelemetry",
@@ -35,18 +35,18 @@ _KINDS = {
 }  # fmt: skip
 
 _OPENTELEMETRY = {"exporter.endpoint", "exporter.protocol", "exporter.timeout", "service.name", "service.version"}
-#: The settings that each kind knows.
+#: The settings of each kind.
 _SETTINGS = {
     "prometheus": {"port", "host", "filterLabelValueCharacters"},
     "opentelemetry": {"interval"} | _OPENTELEMETRY,
     "log": {"interval"},
 }
-#: Settings that any reporter of Flink's has, and that Flott does without.
+#: Settings of all reporters in Flink that have no effect in Flott.
 _WITHOUT_EFFECT = ("scope.", "filter.", "class")
 
 
 def make_reporters(configuration: Configuration, gateway: ClusterGateway) -> list[Reporter]:
-    """Those that the configuration asks for; refuses what it asks wrongly."""
+    """Return the configured reporters. Raises for settings that are wrong."""
     metrics = _names(configuration, "metrics", options.METRIC_REPORTERS)
     traces = _names(configuration, "traces", options.TRACE_REPORTERS)
     return [
@@ -56,7 +56,7 @@ def make_reporters(configuration: Configuration, gateway: ClusterGateway) -> lis
 
 
 def _names(configuration: Configuration, group: str, option: ConfigOption[str | None]) -> list[str]:
-    """The reporters that are listed; without a list, as in Flink, all that have any setting."""
+    """Return the names of the listed reporters or, as in Flink, of all that have a setting."""
     listed = configuration.get(option)
     if listed is not None:
         return [name.strip() for name in listed.strip("[] ").replace(";", ",").split(",") if name.strip()]
@@ -87,7 +87,7 @@ def _traces(configuration: Configuration, gateway: ClusterGateway, name: str) ->
 
 
 class _Settings:
-    """What the configuration says about one reporter."""
+    """The settings of one reporter."""
 
     def __init__(self, configuration: Configuration, group: str, name: str):
         self._configuration = configuration
@@ -105,16 +105,16 @@ class _Settings:
         self._check(_SETTINGS[kind])
 
     def key(self, setting: str) -> str:
-        """The whole key of a setting."""
+        """Return the complete key of a setting."""
         return self._prefix + setting
 
     def read(self, option: ConfigOption[T]) -> T:
-        """An option, which is declared for the reporter's usual name, of this one."""
+        """Read an option for this reporter. It is declared under the usual name of such reporters."""
         setting = ".".join(option.key.split(".")[3:])
         return self._configuration.get(replace(option, key=self.key(setting)))
 
     def collector(self) -> Collector:
-        """Where OpenTelemetry's things go."""
+        """Return the collector that OpenTelemetry data is sent to."""
         endpoint = self.read(options.OTEL_ENDPOINT)
         if not endpoint:
             raise ConfigurationError(
@@ -125,7 +125,7 @@ class _Settings:
             raise ConfigurationError(
                 f"Option {self.key('exporter.endpoint')}: found {endpoint!r}, expected http://host:port."
             )
-        self.read(options.OTEL_PROTOCOL)  # refuses the other one
+        self.read(options.OTEL_PROTOCOL)  # raises for another protocol
         return Collector(
             endpoint,
             self.read(options.OTEL_TIMEOUT),

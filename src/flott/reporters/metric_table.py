@@ -1,4 +1,4 @@
-"""Views -> samples: every number that is known, under the names and labels that Flink's reporters give it. Pure.
+"""Makes samples from views: all metrics, with the names and labels that Flink's reporters give them. Pure.
 
 Prometheus joins the parts of a name by ``_``, OpenTelemetry by dots:
 
@@ -8,7 +8,7 @@ Prometheus joins the parts of a name by ``_``, OpenTelemetry by dots:
     flink_taskmanager_job_task_numRecordsIn           a subtask of a vertex
     flink_taskmanager_job_task_operator_numRecordsIn  a subtask of an operator, the user's metrics among them
 
-A job that has ended has no metrics any more, as in Flink.
+A job that has ended has no metrics, as in Flink.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskMa
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """The numbers of one thing at one time: all that have the same labels."""
+    """Metrics that have the same labels: those of one job, subtask, operator or executor."""
 
     scope: tuple[str, ...]  #: of their names: ("jobmanager", "job")
     labels: Mapping[str, str]
@@ -55,7 +55,7 @@ _SCOPES = {CLUSTER: Scope.JOB_MANAGER, JOB: Scope.JOB, TASK: Scope.TASK, OPERATO
 
 
 def rows_of(gateway: ClusterGateway) -> list[MetricRow]:
-    """All there is."""
+    """Return all metrics, in rows."""
     jobs, task_managers = gateway.jobs(), gateway.task_managers()
     rows = [cluster_row(jobs, task_managers)]
     rows += map(task_manager_row, task_managers)
@@ -65,7 +65,7 @@ def rows_of(gateway: ClusterGateway) -> list[MetricRow]:
 
 
 def samples_of(gateway: ClusterGateway) -> list[MetricSample]:
-    """All there is, number by number."""
+    """Return all metrics, one by one."""
     return [
         MetricSample(row.scope, metric, row.labels, value, kind_of(row.scope, metric), help_of(metric))
         for row in rows_of(gateway)
@@ -85,7 +85,7 @@ def help_of(metric: str) -> str:
 
 
 def cluster_row(jobs: Sequence[JobView], task_managers: Sequence[TaskManagerView]) -> MetricRow:
-    """Of the JobManager as a whole."""
+    """Return the metrics of the JobManager."""
     numbers = {
         "numRunningJobs": sum(not job.status.is_terminal_state() for job in jobs),
         "numRegisteredTaskManagers": len(task_managers),
@@ -96,12 +96,12 @@ def cluster_row(jobs: Sequence[JobView], task_managers: Sequence[TaskManagerView
 
 
 def task_manager_row(view: TaskManagerView) -> MetricRow:
-    """Of an executor."""
+    """Return the metrics of an executor."""
     return MetricRow(EXECUTOR, {"host": _text(view.host), "tm_id": _text(view.id)}, view.metrics)
 
 
 def job_rows(job: JobView) -> Iterator[MetricRow]:
-    """Of a job, its subtasks and their operators; of one that has ended none."""
+    """Yield the metrics of a job, its subtasks and their operators; none of a job that has ended."""
     if job.status.is_terminal_state() or job.status is JobStatus.INITIALIZING:
         return
     labels = {"job_id": job.job_id, "job_name": _text(job.name)}
@@ -135,12 +135,12 @@ def task_metrics(subtask: SubtaskView) -> dict[str, int | float]:
 
 
 def _text(text: str) -> str:
-    """A name that can be sent: a user may have given one that no encoding knows."""
+    """Return a name that can be encoded: users may choose names with lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def one_each(samples: Iterable[tuple[str, MetricSample]]) -> dict[str, list[MetricSample]]:
-    """Samples by the name they are sent under; where two became the same, the first is told."""
+    """Return samples by the name they are sent with. Of two with the same name and labels, the first is kept."""
     families: dict[str, list[MetricSample]] = {}
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     for name, sample in samples:

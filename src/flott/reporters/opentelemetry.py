@@ -1,4 +1,4 @@
-"""Metrics and traces by OpenTelemetry's protocol. JobManager side; its library is imported when somebody wants it.
+"""Sends metrics and traces by OpenTelemetry's protocol. JobManager side; its library is imported when it is needed.
 
 A trace is one epoch, with a span for each of its phases and one for its checkpoint:
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import Span, SpanProcessor
 
-#: How often views are looked at for spans.
+#: The interval at which views are searched for new spans.
 TRACE_INTERVAL_MS = 500
-#: The phases of an epoch, one after the other.
+#: The phases of an epoch, in order.
 PHASES = ("plan", "schedule", "run", "ack", "commit")
-#: Those before the moment at which an epoch counts as completed.
+#: The phases before the completion of an epoch.
 _BEFORE_COMPLETION = ("plan", "schedule", "run")
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_./-]")
@@ -41,7 +41,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_./-]")
 
 @dataclass(frozen=True)
 class Collector:
-    """Where to send things, and as whom."""
+    """The collector, and the name of the service that sends to it."""
 
     endpoint: str
     timeout_ms: int = 10_000
@@ -49,13 +49,13 @@ class Collector:
     service_version: str | None = None
 
     def url(self, path: str) -> str:
-        """The address of a kind of things: the endpoint, if it has a path of its own."""
+        """Return the address for a kind of data: the endpoint itself, if it has a path."""
         has_path = re.fullmatch(r"https?://[^/]+/?", self.endpoint) is None
         return self.endpoint if has_path else f"{self.endpoint.rstrip('/')}/{path}"
 
 
 def metric_name(sample: MetricSample) -> str:
-    """The name it is sent under."""
+    """Return the name that a sample is sent with."""
     return _NOT_IN_NAMES.sub("_", ".".join(("flink", *sample.scope, sample.metric)))[:255]
 
 
@@ -63,25 +63,25 @@ def metric_name(sample: MetricSample) -> str:
 
 
 class SumStarts:
-    """Since when each sum has grown. One that has become smaller has begun anew, with its job's process."""
+    """The start of each sum. A sum that has become smaller was started again, with the job's process."""
 
     def __init__(self) -> None:
-        self._told: dict[object, tuple[int, int | float]] = {}  #: since when, and how far it had come
+        self._told: dict[object, tuple[int, int | float]] = {}  #: its start and its last value
         self._telling: dict[object, tuple[int, int | float]] = {}
 
     def of(self, key: object, value: int | float, now_ns: int) -> int:
-        """When the sum began that is this much now; of one that is new nobody knows, so it is now."""
+        """Return the start of a sum with this value. A new sum starts now."""
         since_ns, before = self._told.get(key, (now_ns, value))
         self._telling[key] = (since_ns if value >= before else now_ns, value)
         return self._telling[key][0]
 
     def forget_others(self) -> None:
-        """Remember only the sums that were asked for since the last time."""
+        """Forget sums that were not asked for since the last call."""
         self._told, self._telling = self._telling, {}
 
 
 class OpenTelemetryMetrics(PeriodicReporter):
-    """Sends all metrics every so often.
+    """Sends all metrics at an interval.
 
     Without OpenTelemetry's instruments: those remember every set of labels they ever saw, of jobs long gone, too, and
     after two thousand they put all that is new together under one.
@@ -136,7 +136,7 @@ class OpenTelemetryMetrics(PeriodicReporter):
 def metrics_reporter(
     name: str, gateway: ClusterGateway, interval_ms: int, collector: Collector
 ) -> OpenTelemetryMetrics:
-    """One that sends by OTLP over HTTP."""
+    """Return a reporter that sends by OTLP over HTTP."""
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     except ImportError as error:
@@ -150,7 +150,7 @@ def metrics_reporter(
 
 @dataclass
 class _Told:
-    """What was sent of one job."""
+    """What was sent about one job."""
 
     epoch: tuple[int, int] = (NEVER, NEVER)  #: when the last one completed, and its number
     checkpoints: set[tuple[object, ...]] = field(default_factory=set)
@@ -231,14 +231,14 @@ class OpenTelemetryTraces(PeriodicReporter):
         from opentelemetry.context import Context
         from opentelemetry.trace import set_span_in_context
 
-        # An empty context, not the current one: a trace is an epoch, whoever makes its spans.
+        # An empty context, not the current one: a trace is one epoch.
         context = Context() if parent is None else set_span_in_context(parent, Context())
         span: Span = self._tracer.start_span(name, context, start_time=_ns(start_ms), attributes=dict(facts))  # type: ignore[assignment]
         return span
 
 
 def traces_reporter(name: str, gateway: ClusterGateway, collector: Collector) -> OpenTelemetryTraces:
-    """One that sends by OTLP over HTTP."""
+    """Return a reporter that sends by OTLP over HTTP."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -260,7 +260,7 @@ def _missing() -> ConfigurationError:
 
 
 def _sendable(value: int | float) -> int | float | None:
-    """A number as the protocol has it, 64 bits; one that is out of all bounds would keep all others from being sent."""
+    """Return a number of 64 bits, or None if it has more: the exporter would then send nothing at all."""
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         try:
             return float(value)
@@ -274,7 +274,7 @@ def _key(view: CheckpointView) -> tuple[object, ...]:
 
 
 def _is_checkpoint(view: CheckpointView) -> bool:
-    """Whether it is the checkpoint of a completed epoch, and a part of its trace."""
+    """Return whether a checkpoint is a completed epoch, and so part of the epoch's trace."""
     return view.savepoint_format is None and view.status == "COMPLETED"
 
 

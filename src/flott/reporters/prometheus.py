@@ -1,4 +1,4 @@
-"""Metrics for Prometheus at a port of their own, as Flink's reporter serves them. JobManager side."""
+"""Serves metrics for Prometheus at a port, as Flink's reporter does. JobManager side."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from flott.runtime.jobmanager.gateway import ClusterGateway
 
 log = logging.getLogger("flott.reporters")
 
-#: Who says nothing for so long is let go.
+#: Connections that are silent for this long are closed.
 _TIMEOUT_SECONDS = 10.0
-#: The text is repetitive: more effort makes it hardly smaller.
+#: The text is repetitive, so a higher level makes it hardly smaller.
 _GZIP_LEVEL = 1
 
 
 class PrometheusReporter(Reporter):
-    """Serves the metrics at the first port of some that is free."""
+    """Serves the metrics at the first free port of a range."""
 
     def __init__(self, name: str, gateway: ClusterGateway, host: str, ports: Sequence[int], filter_values: bool = True):
         self.name = name
@@ -35,7 +35,7 @@ class PrometheusReporter(Reporter):
         self._ports = ports
         self._exposition = Exposition(filter_values)
         self._server: _ScrapeServer | None = None
-        self.port: int | None = None  #: where it is served
+        self.port: int | None = None  #: the port in use
 
     def start(self) -> None:
         problem: OSError | None = None
@@ -65,7 +65,7 @@ class PrometheusReporter(Reporter):
 
 
 class _ScrapeServer(ThreadingHTTPServer):
-    """A thread for every connection; none outlives the process, and none waits for ever."""
+    """Serves every connection in a thread. Threads end with the process, and connections time out."""
 
     def __init__(self, host: str, port: int, gateway: ClusterGateway, exposition: Exposition):
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -75,12 +75,12 @@ class _ScrapeServer(ThreadingHTTPServer):
         super().__init__((str(address[0]), port), _Scrape)
 
     def server_bind(self) -> None:
-        """Without asking the network for the machine's name, as ``HTTPServer`` would."""
+        """Bind without looking up the name of the machine, which ``HTTPServer`` would do."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """One who went away in the middle is no news."""
+        """Ignore clients that close the connection early."""
         log.debug("A scrape from %s was not completed.", client_address, exc_info=True)
 
 
@@ -112,15 +112,15 @@ class _Scrape(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def version_string(self) -> str:
-        """Which Python this is, is nobody's business."""
+        """Do not reveal the version of Python."""
         return "flott"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Scrapes are not logged."""
+        """Do not log scrapes."""
 
 
 def ports_of(text: str, key: str) -> list[int]:
-    """The ports that ``9249`` or ``9250-9260`` stands for."""
+    """Return the ports of a setting such as ``9249`` or ``9250-9260``."""
     found = re.fullmatch(r"\s*(\d{1,5})(?:\s*-\s*(\d{1,5}))?\s*", text)
     if found is None or int(found[2] or found[1]) > 65535 or int(found[2] or found[1]) < int(found[1]):
         raise ConfigurationError(f"Option {key}: found {text!r}, expected a port, or a range such as 9250-9260.")

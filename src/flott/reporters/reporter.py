@@ -1,4 +1,4 @@
-"""What a reporter is, and one that does something again and again. JobManager side."""
+"""The interface of reporters, and a reporter that works at an interval. JobManager side."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from abc import ABC, abstractmethod
 
 log = logging.getLogger("flott.reporters")
 
-#: How long a last report may take: the end of a JobManager, and of its jobs, waits for it.
+#: How long the last report may take. The end of the JobManager and its jobs waits for it.
 _PATIENCE_SECONDS = 3.0
 
 
 class Reporter(ABC):
-    """Tells somebody outside about the jobs. Neither method raises because of what is outside."""
+    """Sends metrics or traces of jobs. Its methods do not raise because of failures of the receiver."""
 
     name: str  #: as the configuration calls it
 
     @abstractmethod
     def start(self) -> None:
-        """Begin."""
+        """Start reporting."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End, and send what is left."""
+        """Stop, and send what was not sent yet."""
 
 
 class PeriodicReporter(Reporter):
-    """Reports in a thread of its own, every so often and at the end."""
+    """Reports in a thread of its own, at an interval and at the end."""
 
     def __init__(self, name: str, interval_ms: int):
         self.name = name
@@ -38,10 +38,10 @@ class PeriodicReporter(Reporter):
 
     @abstractmethod
     def report(self) -> None:
-        """Report once. What it raises is logged."""
+        """Report once. Exceptions are logged."""
 
-    def release(self) -> None:  # nothing to release is a fine answer
-        """Called at the end, after the last report."""
+    def release(self) -> None:  # not abstract: most have nothing to release
+        """Release resources after the last report."""
 
     def start(self) -> None:
         self._thread.start()
@@ -62,7 +62,7 @@ class PeriodicReporter(Reporter):
             log.warning("The reporter %s did not end well: %s: %s", self.name, type(error).__name__, error)
 
     def try_report(self) -> None:
-        """Report once, whatever comes of it. Of failures in a row the first is told, the others are not news."""
+        """Report once, and log a failure. Of consecutive failures only the first is a warning."""
         try:
             self.report()
             self._failing = False

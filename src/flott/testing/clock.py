@@ -1,4 +1,4 @@
-"""A clock that stands still until somebody waits: tests of timers, idleness and restarts take no time."""
+"""A clock that advances only when code waits, so that tests of timers, idleness and restarts take no time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ManualClock:
 
     def __init__(self, now_ms: int = 1_000_000, until_ms: int | None = None):
         self._now_ms = now_ms
-        self._until_ms = until_ms  #: whoever waits beyond this time is told to stop: an endless job is cancelled
+        self._until_ms = until_ms  #: a wait beyond this time returns "stop": an endless job is cancelled
         self.waits: list[int] = []  #: every wait so far, in milliseconds
 
     def now_ms(self) -> int:
@@ -35,5 +35,5 @@ class ManualClock:
         return stop.is_set()
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self._now_ms += by_ms

@@ -1,4 +1,4 @@
-"""Run a program in this process and look at everything it did. Driver and tasks share the calling thread.
+"""Runs a program in this process and shows everything it did. Driver and tasks share the calling thread.
 
 >>> env = in_process(parallelism=1)
 >>> stream = env.from_collection([1, 2, 3]).map(lambda n: n * n)
@@ -37,7 +37,7 @@ from flott.testing.clock import ManualClock
 
 
 def in_process(parallelism: int = 2, **options: str) -> StreamExecutionEnvironment:
-    """An environment that runs here and shows nothing. Options: ``a__b_c`` for ``a.b-c``.
+    """Return an environment that runs in this process and prints nothing. Options: ``a__b_c`` for ``a.b-c``.
 
     >>> in_process(flott__epoch__max_records="10").get_parallelism()
     2
@@ -48,12 +48,12 @@ def in_process(parallelism: int = 2, **options: str) -> StreamExecutionEnvironme
     configuration.set_string("flott.storage.sync", "false")
     for name, value in options.items():
         configuration.set_string(name.replace("__", ".").replace("_", "-"), value)
-    # Not get_execution_environment(): a test depends on no flott.yaml that happens to be there.
+    # Not get_execution_environment(): a test must not depend on a flott.yaml.
     return StreamExecutionEnvironment(configuration).set_parallelism(parallelism)
 
 
 def collect(stream: DataStream[Any]) -> list[Any]:
-    """Run the program of a stream and return what the stream carried: by epoch, then by subtask."""
+    """Run the program of a stream and return the records of the stream, by epoch and then by subtask."""
     found: list[Any] = []
     stream.sink_to(CallableSink(found.append)).set_parallelism(1)
     stream.get_execution_environment().execute("collect")
@@ -61,12 +61,12 @@ def collect(stream: DataStream[Any]) -> list[Any]:
 
 
 class Crash(BaseException):
-    """A simulated death of the driver: no ``except Exception`` of the engine may see it."""
+    """A simulated crash of the driver, which no ``except Exception`` of the engine catches."""
 
 
 @dataclass
 class Faults:
-    """Which storage operations fail at present, as one shared switch for driver and tasks."""
+    """Decides which storage operations fail. Driver and tasks share it."""
 
     fails: Callable[[str, str], bool] = lambda verb, name: False  #: (verb, name of the file) -> whether it fails
     refused: int = 0
@@ -114,7 +114,7 @@ class UnreliableStorage(PosixStorage):
 
 @dataclass
 class History(JobListener):
-    """Everything a job told its listeners."""
+    """Everything that a job reported to its listeners."""
 
     statuses: list[JobStatus] = field(default_factory=list)
     epochs: list[EpochStatistics] = field(default_factory=list)
@@ -132,7 +132,7 @@ class History(JobListener):
 
 @dataclass
 class Incarnation:
-    """One life of a job in a directory: from a start to an end, a cancellation or a crash."""
+    """One run of a job in a directory: from a start to an end, a cancellation or a crash."""
 
     master: JobMaster
     history: History
@@ -140,12 +140,12 @@ class Incarnation:
 
     @property
     def status(self) -> JobStatus:
-        """Where it ended."""
+        """Return its last status."""
         return self.master.history.status
 
     @property
     def failure(self) -> FlottError | None:
-        """Why it failed."""
+        """Return why it failed, or None."""
         return self.master.failure
 
 

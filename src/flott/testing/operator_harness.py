@@ -1,4 +1,4 @@
-"""Test a piece of a program, record by record, without running a job. Everything happens in the calling thread.
+"""Tests a piece of a program, record by record, without running a job. Everything happens in the calling thread.
 
 >>> from flott.common import Types
 >>> from flott.datastream import KeyedProcessFunction
@@ -50,7 +50,7 @@ from flott.testing.piece import Piece, PieceSettings, PieceSnapshot
 
 _METADATA = "_metadata"
 
-# Where a harness stands: open, or why it takes no more input.
+# The state of a harness: open, or why it accepts no more input.
 _OPEN = "open"
 _ENDED = "end_input() was called"
 _CLOSED = "it is closed"
@@ -58,7 +58,7 @@ _CLOSED = "it is closed"
 
 @dataclass(frozen=True)
 class HarnessSnapshot:
-    """All state of a piece at the end of an epoch, as the bytes of a zip archive: keep it, write it, compare it.
+    """All state of a piece at the end of an epoch, as the bytes of a zip archive, which can be stored and compared.
 
     Inside are a checkpoint's metadata and its state files, in the formats that jobs write. Bytes that were saved by a
     test of an earlier version of your program show whether the present one still reads its state.
@@ -89,7 +89,7 @@ class HarnessSnapshot:
 
 
 class _Harness:
-    """What harnesses of one and of two inputs have in common."""
+    """The common part of harnesses with one and with two inputs."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class _Harness:
         self._advance(range(len(self._piece.times)), timestamp)
 
     def end_epoch(self) -> None:
-        """End the epoch, with its checkpoint, and begin the next. Time stands still."""
+        """End the epoch with a checkpoint, and begin the next one. Time does not advance."""
         self._require_open()
         self._guarded(self._end_epoch)
         self._guarded(self._piece.begin)
@@ -132,7 +132,7 @@ class _Harness:
         self._guarded(self._piece.begin)
 
     def end_input(self) -> None:
-        """No more records: event time goes to its end, all event-time timers and windows fire, operators finish."""
+        """End the input: event time advances to its end, all event-time timers and windows fire, operators finish."""
         self._require_open()
         self._piece.times = [replace(time, ended=True) for time in self._piece.times]
         self._guarded(self._end_epoch)
@@ -159,36 +159,36 @@ class _Harness:
         for _, operator in self._piece.operators():
             operator.ledger.begin()
             if isinstance(operator, FunctionOperator):
-                operator.runtime_context.begin()  # what it added up is counted now
+                operator.runtime_context.begin()  # its accumulators have been counted
 
     # --- output ------------------------------------------------------------------------------------------------------
 
     @property
     def output(self) -> list[Any]:
-        """The records that came out so far."""
+        """Return the output so far."""
         return [value for value, _ in self._piece.captured.main]
 
     @property
     def output_with_timestamps(self) -> list[tuple[Any, int | None]]:
-        """The records that came out so far, each with its timestamp (None: it has none)."""
+        """Return the output so far, each record with its timestamp or None."""
         return list(self._piece.captured.main)
 
     def side_output(self, tag: OutputTag) -> list[Any]:
-        """The records that any operator sent to this side output so far."""
+        """Return the records that operators sent to this side output so far."""
         return [value for value, _ in self._piece.captured.sides.get(tag.tag_id, [])]
 
     def side_output_with_timestamps(self, tag: OutputTag) -> list[tuple[Any, int | None]]:
-        """The records of a side output, each with its timestamp (None: it has none)."""
+        """Return the records of a side output, each with its timestamp or None."""
         return list(self._piece.captured.sides.get(tag.tag_id, []))
 
     def clear_output(self) -> None:
-        """Forget what came out so far, side outputs too."""
+        """Clear the output so far, including side outputs."""
         self._piece.captured.main.clear()
         self._piece.captured.sides.clear()
 
     @property
     def late_records(self) -> LateCount:
-        """The ledger of records that came too late: ``late`` (in a side output), ``dropped``, and a few ``samples``."""
+        """Return the counts of late records: ``late`` (in a side output), ``dropped``, and a few ``samples``."""
         late = self._late
         for _, operator in self._piece.operators():
             late = late.plus(operator.ledger.read())
@@ -196,7 +196,7 @@ class _Harness:
 
     @property
     def metrics(self) -> dict[str, int | float]:
-        """The metrics that functions registered, over all subtasks: ``operator name.metric name``."""
+        """Return the metrics that functions registered, over all subtasks: ``operator name.metric name``."""
         totals: dict[str, int | float] = {}
         for described, operator in self._piece.operators():
             if isinstance(operator, FunctionOperator):
@@ -206,7 +206,7 @@ class _Harness:
 
     @property
     def accumulators(self) -> dict[str, Any]:
-        """The results of the accumulators that functions registered, over all subtasks and operators."""
+        """Return the results of the accumulators that functions registered, over all subtasks and operators."""
         added = [
             encode_accumulators(operator.runtime_context.accumulators)
             for _, operator in self._piece.operators()
@@ -218,27 +218,27 @@ class _Harness:
 
     @property
     def current_watermark(self) -> int:
-        """How far event time has come: the least of the operators' watermarks."""
+        """Return the event time: the minimum of the operators' watermarks."""
         return min(operator.watermark for _, operator in self._piece.operators())
 
     @property
     def num_keyed_state_entries(self) -> int:
-        """How many entries keyed state has: one for each state and key (and window) that holds something."""
+        """Return the number of entries of keyed state: one for each state and key (and window) that is not empty."""
         timers = (EVENT_TIMERS, PROCESSING_TIMERS)
         return sum(size for name, size in self._sizes() if name not in timers)
 
     @property
     def num_event_time_timers(self) -> int:
-        """How many event-time timers wait."""
+        """Return the number of registered event-time timers."""
         return sum(size for name, size in self._sizes() if name == EVENT_TIMERS)
 
     @property
     def num_processing_time_timers(self) -> int:
-        """How many processing-time timers wait."""
+        """Return the number of registered processing-time timers."""
         return sum(size for name, size in self._sizes() if name == PROCESSING_TIMERS)
 
     def get_state(self, key: Any, name: str, operator: str | None = None) -> Any:
-        """What a state holds for a key: a value (an accumulator, for aggregating state), a list or a dict.
+        """Return the contents of a state for a key: a value (an accumulator, for aggregating state), a list or a dict.
 
         None, an empty list or an empty dict if it holds nothing. ``operator`` is the name or uid of the operator, where
         several of the piece have a state of this name.
@@ -267,7 +267,7 @@ class _Harness:
                 yield from operator.context.keyed_state.sizes().items()
 
     def snapshot(self) -> HarnessSnapshot:
-        """End the epoch and return its checkpoint; the harness goes on. Give it to a new harness to restore it."""
+        """End the epoch and return its checkpoint, which a new harness can be restored from. This harness continues."""
         if self._state == _OPEN:
             self._guarded(self._end_epoch)
             taken = self._taken()
@@ -283,7 +283,7 @@ class _Harness:
     # --- life --------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close all functions. Time does not move: call :meth:`end_input` first to see what the end brings."""
+        """Close all functions. Time does not advance: call :meth:`end_input` first to fire the last timers."""
         if self._state != _CLOSED:
             self._state = _CLOSED
             self._piece.close()
@@ -295,7 +295,7 @@ class _Harness:
         if error is None:
             self.close()
             return
-        with suppress(Exception):  # the test has failed already
+        with suppress(Exception):  # the test has already failed
             self.close()
 
     def _guarded(self, work: Callable[[], None]) -> None:
@@ -371,7 +371,7 @@ class OperatorHarness(_Harness):
         super().__init__(piece, ("input",), settings, processing_time, snapshot)
 
     def process_element(self, value: Any, timestamp: int | None = None) -> None:
-        """Process one record; what it brings about is in :attr:`output` afterwards."""
+        """Process one record. The results are in :attr:`output` afterwards."""
         self._process(0, (value,), None if timestamp is None else (timestamp,))
 
     def process_elements(self, values: Iterable[Any], timestamps: Iterable[int] | None = None) -> None:

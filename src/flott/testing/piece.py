@@ -1,4 +1,4 @@
-"""A piece of a program, composed of the engine's own subtasks and run in the calling thread, one call at a time.
+"""Runs a piece of a program with the engine's own subtasks in the calling thread, one call at a time.
 
     source (one subtask per input) -> the piece's operators, in as many subtasks as asked for -> capture
 
@@ -66,7 +66,7 @@ LONGEST_SEQUENCE = 16
 
 @dataclass(frozen=True)
 class PieceSettings:
-    """Where and how a piece runs."""
+    """The settings of a piece."""
 
     parallelism: int = 1
     max_parallelism: int = 128
@@ -77,14 +77,14 @@ class PieceSettings:
 
 @dataclass(eq=False)
 class Captured:
-    """What came out of a piece: the main output, and every side output by its tag."""
+    """The output of a piece: the main output, and every side output by its tag."""
 
     serialize: bool
     main: list[tuple[Any, int | None]] = field(default_factory=list)
     sides: dict[str, list[tuple[Any, int | None]]] = field(default_factory=dict)
 
     def take(self, values: Sequence[Any], timestamps: Sequence[int] | None, tag: str | None = None) -> None:
-        """Keep a batch."""
+        """Add a batch."""
         if self.serialize:
             batch = _round_trip(RowBatch(list(values), None if timestamps is None else list(timestamps)))
             values, timestamps = batch.values, batch.timestamps
@@ -94,7 +94,7 @@ class Captured:
 
 
 class Piece:
-    """The subtasks of a piece, wired to each other. Always within an epoch, until the input ends."""
+    """The connected subtasks of a piece. An epoch runs until the input ends."""
 
     def __init__(
         self, write: Callable[..., Any], inputs: Sequence[str], settings: PieceSettings, snapshot: PieceSnapshot | None
@@ -114,10 +114,10 @@ class Piece:
         self._compose()
         self.sources = [self._source(name) for name in inputs]
         self._snapshots: dict[OperatorId, OperatorSnapshot] = {}
-        self.accumulators: bytes | None = None  #: the user's, over all epochs that have ended
+        self.accumulators: bytes | None = None  #: the user's, over all completed epochs
         self.epoch = 0
         self.now_ms = 0
-        self._resuming = snapshot is not None  #: until the first epoch has ended
+        self._resuming = snapshot is not None  #: true until the first epoch has ended
         if snapshot is not None:
             self._check(snapshot.manifest)
             self._snapshots = dict(snapshot.manifest.operators)
@@ -141,7 +141,7 @@ class Piece:
                     operator.side_emits = _TappedSideOutputs(operator.side_emits, self.captured)
 
     def _neighbours(self, vertex: JobVertex, index: int) -> dict[int, Emit]:
-        """What a subtask hands its records to directly: pointwise edges, and all edges if nothing is serialized."""
+        """Return the inputs that a subtask calls directly: pointwise edges, and all edges if nothing is serialized."""
         return {
             edge.index: self.subtasks[edge.target][index].input(edge.input_index)
             for edge in self.graph.edges_out_of(vertex.id)
@@ -172,12 +172,12 @@ class Piece:
         return EventTime(snapshot.subtasks[0].watermark if snapshot is not None else MIN_WATERMARK)
 
     def all_subtasks(self) -> Iterator[Subtask]:
-        """Every subtask, those of upstream vertices first."""
+        """Yield all subtasks, those of upstream vertices first."""
         for vertex in self.graph.vertices:
             yield from self.subtasks[vertex.id]
 
     def operators(self) -> Iterator[tuple[ChainedOperator, Operator]]:
-        """Every operator of every subtask that belongs to the piece itself."""
+        """Yield the operators of all subtasks that belong to the piece itself."""
         for subtask in self.all_subtasks():
             for described, operator in zip(subtask.vertex.operators, subtask.operators, strict=True):
                 if not isinstance(described.node.spec, SourceSpec | SinkSpec):
@@ -208,7 +208,7 @@ class Piece:
         self._settle()
 
     def push(self, index: int, values: Sequence[Any], timestamps: Sequence[int] | None) -> None:
-        """Let records come in and run through to the end."""
+        """Process records up to the output."""
         batch = RowBatch(list(values), None if timestamps is None else list(timestamps))
         if self.settings.serialize:
             batch = _round_trip(batch)
@@ -218,7 +218,7 @@ class Piece:
         self._settle()
 
     def finish_epoch(self) -> None:
-        """Advance event time as far as the inputs say, fire timers, save all state."""
+        """Advance event time to that of the inputs, fire timers, and save all state."""
         for source, time in zip(self.sources, self.times, strict=True):
             for _ in source.read(_assignment(time)):
                 raise AssertionError("a harness assigns no slices")
@@ -248,7 +248,7 @@ class Piece:
         return self._in(subtask, subtask.advance, combine(inputs))
 
     def _compacted(self, ident: OperatorId, snapshot: OperatorSnapshot) -> OperatorSnapshot:
-        """The snapshot with long sequences of files made short, so that memory does not grow with the epochs."""
+        """Return the snapshot with long file sequences compacted, so that memory does not grow with the epochs."""
         subtasks = list(snapshot.subtasks)
         for index, subtask in enumerate(subtasks):
             if len(subtask.sequence or ()) > LONGEST_SEQUENCE:
@@ -259,12 +259,12 @@ class Piece:
         return replace(snapshot, subtasks=tuple(subtasks))
 
     def manifest(self) -> Manifest:
-        """The last epoch's end as a checkpoint."""
+        """Return the end of the last epoch as a checkpoint."""
         operators = dict(self._snapshots)
         return Manifest(JobId(JOB), JOB, EpochId(self.epoch), self.now_ms, 0, operators, accumulators=self.accumulators)
 
     def close(self) -> None:
-        """Close all functions; the first failure is raised after all were closed."""
+        """Close all functions, and raise the first failure after all were closed."""
         failure: Exception | None = None
         for subtask in self.all_subtasks():
             try:
@@ -277,7 +277,7 @@ class Piece:
     # --- between vertices --------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Send every record that waits in a buffer, vertex by vertex, until all have come through."""
+        """Send all buffered records, vertex by vertex, up to the output."""
         for subtask in self.all_subtasks():
             for partition in subtask.partitions.values():
                 self._in(subtask, partition.flush)
@@ -292,7 +292,7 @@ class Piece:
             self._in(target, target.input(edge.input_index), batch)
 
     def _in(self, subtask: Subtask, work: Callable[..., R], *arguments: Any) -> R:
-        """Do something that may call user code. What that raises is raised, with the failure card as a note."""
+        """Call something that may run user code. Exceptions of user code get the failure card as a note."""
         try:
             return work(*arguments)
         except RecordFailure as error:
@@ -393,7 +393,7 @@ def _image_of(graph: JobGraph, storage: Storage, settings: PieceSettings) -> Job
 
 
 def _tells(sender: Subtask, edge: JobEdge, index: int) -> bool:
-    """Whether a subtask tells the one with this index, at the other end of an edge, about its event time."""
+    """Return whether a subtask sends its event time to the subtask with this index at the other end of an edge."""
     partition = sender.partitions.get(edge.index)
     return sender.index == index if partition is None else index in partition.receivers()
 
@@ -410,7 +410,7 @@ def _round_trip(batch: RowBatch) -> RowBatch:
 
 
 class _NoSource(Source[Any]):
-    """An input whose records are pushed: nobody reads it."""
+    """An input whose records are pushed, not read."""
 
     def create_enumerator(self) -> SplitEnumerator:
         raise AssertionError("a harness plans no input")
@@ -426,12 +426,12 @@ class _NoReader(SourceReader[Any]):
         return iter(())
 
 
-#: Outputs by token: a sink that was pickled finds its own again.
+#: Outputs by token: a sink that was pickled finds its output again.
 _captures: WeakValueDictionary[str, Captured] = WeakValueDictionary()
 
 
 class _CaptureSink(Sink[Any]):
-    """Hands what it is given to the harness at once."""
+    """Passes records to the harness at once."""
 
     def __init__(self, captured: Captured):
         self._token = uuid4().hex
@@ -442,7 +442,7 @@ class _CaptureSink(Sink[Any]):
 
 
 class _CaptureWriter(SinkWriter[Any]):
-    """Keeps records where the harness finds them."""
+    """Adds records to the output of the harness."""
 
     def __init__(self, captured: Captured):
         self._captured = captured
@@ -452,7 +452,7 @@ class _CaptureWriter(SinkWriter[Any]):
 
 
 class _TappedSideOutputs(dict[str, Emit]):
-    """The side outputs of an operator: whichever tag it asks for, there is somebody who listens."""
+    """The side outputs of an operator. Every tag has a consumer, even if the program has none."""
 
     def __init__(self, known: Mapping[str, Emit], captured: Captured):
         super().__init__(known)

@@ -1,4 +1,4 @@
-"""A transactional sink that keeps account in this process: what was staged, what was committed, and when."""
+"""A transactional sink that records in this process what was staged and committed, and when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flott.datastream.connectors.base import (
     _issue_permit,
 )
 
-#: Ledgers by name: a sink that was pickled finds its own again. In-process only.
+#: Ledgers by name: a sink that was pickled finds its ledger again. In-process only.
 _ledgers: dict[str, Ledger] = {}
 
 
@@ -33,25 +33,25 @@ def commit_permit(
 
 @dataclass
 class Ledger:
-    """The account of one :class:`LedgerSink`. Survives the crashes a test simulates, as a database would."""
+    """What one :class:`LedgerSink` has written. It survives simulated crashes, as a database would."""
 
     name: str
     staged: dict[str, list[Any]] = field(default_factory=dict)
     committed: dict[str, list[Any]] = field(default_factory=dict)
     commits: list[tuple[int, bool]] = field(default_factory=list)  #: checkpoint and replay flag of every commit call
-    before_commit: Callable[[CommitPermit], None] | None = None  #: may raise, or look around
+    before_commit: Callable[[CommitPermit], None] | None = None  #: called before each commit; may raise
 
     def __post_init__(self) -> None:
         _ledgers[self.name] = self
 
     @property
     def records(self) -> list[Any]:
-        """Everything that is visible, in the order of its commits."""
+        """Return all committed records, in the order of their commits."""
         return [record for records in self.committed.values() for record in records]
 
 
 class LedgerSink(Sink[Any]):
-    """Writes to the ledger of that name."""
+    """Writes to a ledger."""
 
     def __init__(self, ledger: Ledger):
         self._name = ledger.name
@@ -84,7 +84,7 @@ class _LedgerWriter(SinkWriter[Any]):
 
 
 class _LedgerCommitter(Committer):
-    """Moves staged lists to the committed ones; a second time it does nothing."""
+    """Commits staged lists. Committing a list again does nothing."""
 
     def __init__(self, ledger: Ledger):
         self._ledger = ledger
@@ -94,7 +94,7 @@ class _LedgerCommitter(Committer):
             self._ledger.before_commit(permit)
         self._ledger.commits.append((permit.checkpoint_id, permit.replay))
         for token in committables:
-            # A job that was started from another's checkpoint may have another ledger: it was committed in that one.
+            # A job that was started from the checkpoint of another job may have another ledger.
             if token not in self._ledger.committed and not (permit.replay and token not in self._ledger.staged):
                 self._ledger.committed[token] = self._ledger.staged.pop(token)
 

@@ -1,4 +1,4 @@
-"""A source that plays a script: elements, and marks that say where an epoch ends, where time passes, what goes wrong.
+"""A source that plays a script: elements, and marks for the ends of epochs, pauses and failures.
 
 Failures are written in the data, where a reader of the test sees them:
 
@@ -32,33 +32,33 @@ class Mark:
 
 @dataclass(frozen=True)
 class Abort(Mark):
-    """Reading fails here, so many times; then the script goes on."""
+    """Reading fails here a number of times; then the script continues."""
 
     times: int = 1
 
 
 @dataclass(frozen=True)
 class EndOfEpoch(Mark):
-    """An epoch that reads this split ends here at the latest, unless it reads everything: a batch."""
+    """An epoch that reads this split ends here at the latest. The epoch of a batch job reads everything."""
 
 
 @dataclass(frozen=True)
 class Wait(Mark):
-    """What follows arrives so much later than what came before. A batch does not wait."""
+    """The next entries arrive this much later than the former ones. A batch job does not wait."""
 
     ms: int
 
 
 class Aborted(Exception):
-    """What an :class:`Abort` raises."""
+    """Raised by an :class:`Abort`."""
 
 
-#: How often each Abort of each source has been met, in this process.
+#: How often each Abort of each source was reached in this process.
 _met: dict[tuple[str, str, int], int] = {}
 
 
 class ScriptedSource(Source[Any]):
-    """Plays one script, or one for each split. ``endless``: after the last entry nothing comes, but no end either."""
+    """Plays one script, or one for each split. ``endless``: the input does not end after the last entry."""
 
     def __init__(self, script: Sequence[Any] | Mapping[str, Sequence[Any]], *, endless: bool = False):
         scripts = script if isinstance(script, Mapping) else {"0": script}
@@ -78,7 +78,7 @@ class ScriptedSource(Source[Any]):
 
 
 class _ScriptEnumerator(SplitEnumerator):
-    """The position in each script; at a Wait, also since when it has been waiting."""
+    """The position in each script and, at a Wait, the time since when it waits."""
 
     def __init__(self, splits: dict[str, tuple[Any, ...]], endless: bool):
         self._splits = splits
@@ -111,7 +111,7 @@ class _ScriptEnumerator(SplitEnumerator):
         )
 
     def _has_more(self, name: str, position: int) -> bool:
-        """Whether what follows in a script has arrived."""
+        """Return whether the next entries of a script have arrived."""
         entries = self._splits[name]
         return position < len(entries) and not isinstance(entries[position], Wait)
 
@@ -121,7 +121,7 @@ class _ScriptEnumerator(SplitEnumerator):
         return Slice(name, start, len(entries), records, ends_split=not self._endless)
 
     def _slice(self, name: str, share: int, now_ms: int) -> Slice | int:
-        """The next part of a script, or the time at which there will be one."""
+        """Return the next part of a script, or the time at which it arrives."""
         entries, start = self._splits[name], self._next[name]
         if isinstance(entries[start], Wait):
             since = self._waiting_since.setdefault((name, start), now_ms)
@@ -151,7 +151,7 @@ class _ScriptEnumerator(SplitEnumerator):
 
 
 class _ScriptReader(SourceReader[Any]):
-    """Yields the elements of a slice and does what the marks in it say."""
+    """Yields the elements of a slice and applies its marks."""
 
     def __init__(self, splits: dict[str, tuple[Any, ...]], token: str):
         self._splits = splits
