@@ -59,7 +59,7 @@ from flott.testing.harness import in_process
 
 R = TypeVar("R")
 
-JOB = "operator-harness"
+JOB = JobId("operator-harness")
 #: A longer sequence of state files is compacted.
 LONGEST_SEQUENCE = 16
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from flott.common._ids import EpochId, SubtaskIndex
 from flott.errors import FlottError, StateMigrationError, StorageError
 from flott.runtime.operators.operator import EpochScope, RecordFailure
 
@@ -39,9 +40,9 @@ class FailureCard:
     blame: Blame
     error: str  #: type and message
     traceback: str
-    epoch: int
+    epoch: EpochId
     attempt: int
-    subtask: int
+    subtask: SubtaskIndex
     vertex: str
     operator: str | None = None
     uid: str | None = None
@@ -93,7 +94,7 @@ class FailureCard:
         return first if first == last else f"between {first} and {last}"
 
 
-def card_of(error: BaseException, vertex: str, subtask: int, scope: EpochScope) -> FailureCard:
+def card_of(error: BaseException, vertex: str, subtask: SubtaskIndex, scope: EpochScope) -> FailureCard:
     """Return the card of an exception that a task raised."""
     if isinstance(error, RecordFailure):
         return _card_of_record(error, vertex, subtask, scope)
@@ -109,7 +110,7 @@ def card_of(error: BaseException, vertex: str, subtask: int, scope: EpochScope) 
     )
 
 
-def _card_of_record(failure: RecordFailure, vertex: str, subtask: int, scope: EpochScope) -> FailureCard:
+def _card_of_record(failure: RecordFailure, vertex: str, subtask: SubtaskIndex, scope: EpochScope) -> FailureCard:
     cause = failure.__cause__ or failure
     node = failure.operator.node
     return FailureCard(

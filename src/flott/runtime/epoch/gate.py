@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+from flott.common._ids import SubtaskIndex
 from flott.runtime.epoch.wire import ABORT, DATA, TIME, Origin, Row, decode_batch
 from flott.runtime.operators.batch import Batch
 from flott.runtime.operators.operator import EventTime
@@ -34,7 +35,7 @@ class InputGate:
         self._spill: IO[bytes] | None = None
         self._buffers: dict[tuple[int, int], list[tuple[int, int, bytes | _Spilled]]] = {}
         self._times: dict[tuple[int, int], list[EventTime]] = {}
-        self.consumed: dict[tuple[int, int], str] = {}  #: (stage, channel) of each sender -> its attempt
+        self.consumed: dict[tuple[int, SubtaskIndex], str] = {}  #: (stage, channel) of each sender -> its attempt
         self._received: dict[tuple[int, int], int] = {}  #: bytes by edge and subtask
         self.aborted = False
 
@@ -46,7 +47,7 @@ class InputGate:
             self._received[edge, subtask] = self._received.get((edge, subtask), 0) + len(payload)
         elif kind == TIME:
             attempt_id, entries = payload
-            self.consumed[edge, channel] = attempt_id
+            self.consumed[edge, SubtaskIndex(channel)] = attempt_id
             for timed_edge, watermark, idle, ended in entries:
                 self._times.setdefault((timed_edge, subtask), []).append(EventTime(watermark, idle, ended))
         elif kind == ABORT:

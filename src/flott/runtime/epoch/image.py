@@ -14,6 +14,7 @@ from typing import Any
 
 import cloudpickle
 
+from flott.common._ids import JobId
 from flott.common._object_store_settings import ObjectStoreSettings
 from flott.errors import UnserializableError
 from flott.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex, VertexId
@@ -51,7 +52,7 @@ class JobImage:
     """Everything constant about a running job, as it is sent to workers."""
 
     image_id: str  #: differs for every submission and every change of the graph; workers cache tasks under it
-    job_id: str
+    job_id: JobId
     job_name: str
     topology: Topology
     shapes: dict[VertexId, VertexShape]
@@ -86,7 +87,7 @@ class JobImage:
 
 
 def make_image(
-    graph: JobGraph, image_id: str, job_id: str, storage: Storage, settings: TaskSettings
+    graph: JobGraph, image_id: str, job_id: JobId, storage: Storage, settings: TaskSettings
 ) -> JobImage:
     """Pickle a job. Raises for functions that cannot be pickled, and names what they captured."""
     return JobImage(

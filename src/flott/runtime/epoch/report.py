@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from flott.common._ids import SubtaskIndex
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Json
 from flott.graph.job_graph import JobGraph, VertexId
@@ -52,9 +53,9 @@ class SubtaskReport:
     """The acknowledgement of one vertex subtask."""
 
     vertex: VertexId
-    subtask: int
+    subtask: SubtaskIndex
     attempt_id: str
-    consumed: dict[tuple[int, int], str]  #: the attempts whose output it read: (stage, subtask) -> attempt id
+    consumed: dict[tuple[int, SubtaskIndex], str]  #: the attempts whose output it read: (stage, subtask) -> attempt id
     operators: dict[OperatorId, OperatorReport]
     wakeup_ms: int | None  #: when it needs another epoch, with input or without
     busy_seconds: float

@@ -29,7 +29,7 @@ class StageTask:
 
     image: JobImage
     stage: Stage
-    partition: int
+    partition: int  #: the index of its subtasks
     subtasks: list[Subtask]  #: in the order in which records flow
     incoming: dict[VertexId, tuple[JobEdge, ...]]
     outbox: deque[Row] = field(default_factory=deque)  #: rows for other tasks that were not sent yet

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
 
+from flott.common._ids import SubtaskIndex
 from flott.errors import WorkerLostError
 from flott.metrics import _engine_metrics as table
 from flott.runtime.clock import SystemClock
@@ -71,7 +72,7 @@ class _TaskAttempt:
         self._image = image
         self._plan = plan
         self._stage = stage
-        self._partition = partition
+        self._partition = SubtaskIndex(partition)  #: of every subtask of the task
         self._attempt_id = f"{plan.run_id}-{plan.attempt}-{task_attempt}"
         self._place = place
         self._clock = SystemClock()  #: of this host. It decides nothing, it only says when something happened

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from flott.common._ids import JobId
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.stage_task import StageTask
 
@@ -20,7 +21,7 @@ class TaskCache:
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, dict[tuple[int, int], StageTask]] = OrderedDict()  #: by image
-        self._job_ids: dict[str, str] = {}  #: the job of each image
+        self._job_ids: dict[str, JobId] = {}  #: the job of each image
         self._taken: StageTask | None = None
         self._interrupted = False
 
@@ -42,7 +43,7 @@ class TaskCache:
             task.interrupt()
         return task
 
-    def _forget(self, job_id: str) -> None:
+    def _forget(self, job_id: JobId) -> None:
         """Close what is left of other images of a job: it has one image at a time."""
         for image_id in [image_id for image_id, owner in self._job_ids.items() if owner == job_id]:
             self._drop(image_id)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flott.common._ids import EpochId, JobId, SubtaskIndex
 from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream.functions._callables import as_key_selector
@@ -42,11 +43,14 @@ class EventTime:
     ended: bool = False  #: nothing will come from here ever again
 
 
+NO_EPOCH = EpochId(0)
+
+
 @dataclass
 class EpochScope:
     """What every operator of a task may know about the epoch it runs in. Set again at the start of each epoch."""
 
-    epoch: int = 0
+    epoch: EpochId = NO_EPOCH
     now_ms: int = 0  #: processing time, frozen for the epoch so that it can be repeated
     attempt: int = 0  #: how often this epoch was tried before
     attempt_id: str = ""  #: different for every attempt of every task, to make file names of
@@ -59,11 +63,11 @@ class EpochScope:
 class OperatorContext:
     """Where an operator runs: constant for as long as it is open."""
 
-    job_id: str
+    job_id: JobId
     job_name: str
     task_name: str
     operator: ChainedOperator
-    subtask: int
+    subtask: SubtaskIndex
     scope: EpochScope
     keyed_state: KeyedState | None = None
     operator_state: OperatorState = field(default_factory=lambda: OperatorState("?"))

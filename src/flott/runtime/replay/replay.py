@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flott.common import _options as options
-from flott.common._ids import EpochId
+from flott.common._ids import EpochId, JobId
 from flott.common.configuration import Configuration
 from flott.errors import ProgramError
 from flott.graph.chain import chain
@@ -117,7 +117,7 @@ class _ReplayRun:
                 raise ProgramError(self._misfit())
             settings = task_settings(self._configuration)
             settings = replace(settings, backend=replace(settings.backend, local_dir=self._folder))
-            image = make_image(self._graph, self._run_id, self._recorded.job_id, self._storage, settings)
+            image = make_image(self._graph, self._run_id, JobId(self._recorded.job_id), self._storage, settings)
             runner.deploy(image)
             result = run_epoch(runner, self._plan_epoch(source))
             failed = bool(result.failures) or bool(result.missing(self._graph))
