@@ -4,7 +4,7 @@
     harness            a whole program here and now, or step by step with crashes and failing storage
     sources            ScriptedSource: elements and marks (Abort, EndOfEpoch, Wait) per split
     sinks              LedgerSink: a transactional sink that remembers what was staged and what was committed
-    clock              ManualClock: time passes when somebody waits
+    clock              ManualClock: time advances when code waits
 
 It stands beside the command line: it may import anything, and nothing of the engine imports it.
 """
