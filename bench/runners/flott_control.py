@@ -30,7 +30,7 @@ from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.datagen import DataGeneratorSource
 from flott.datastream.connectors.discard import DiscardSink
 from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph
-from flott.runtime.jobmanager.running_file import RunningJobManager, read_running
+from flott.runtime.jobmanager.running_file import RunningCluster, read_running
 from flott.runtime.jobmanager.submission import JobSubmission
 
 #: How long CPU time is watched.
@@ -223,7 +223,7 @@ def _session(request: command.Request) -> Iterator[Session]:
 
 
 def _connected(process: subprocess.Popen[bytes], folder: Path, settings: Mapping[str, str]) -> Session:
-    def announced() -> RunningJobManager | None:
+    def announced() -> RunningCluster | None:
         if process.poll() is not None:
             raise RuntimeError(f"the JobManager ended with exit code {process.returncode}")
         return read_running(folder)
