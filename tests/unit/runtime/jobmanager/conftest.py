@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.runtime.jobmanager.puppets import Puppet, Stage
+from tests.unit.runtime.storage.conftest import objects as objects  # a fixture
 
 
 @pytest.fixture(autouse=True)

@@ -1,1 +1,1 @@
-"""Which of several JobManagers leads: agreed on through ZooKeeper, or through lease files on shared storage."""
+"""Which of several JobManagers leads: agreed on through ZooKeeper, or through leases on shared storage."""

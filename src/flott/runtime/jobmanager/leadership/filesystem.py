@@ -1,4 +1,6 @@
-"""Election by lease files on shared storage: for clusters without a ZooKeeper. JobManager side.
+"""Election by leases on shared storage: for clusters without a ZooKeeper. JobManager side.
+
+In a file system (in an object store: ``lease_object``):
 
     <high-availability.storageDir>/<cluster id>/leases/
         17               the lease of the leader with token 17: who it is, and how often it was renewed
@@ -20,18 +22,22 @@ import os
 import re
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 from flott.common import _cluster_options as cluster_options
 from flott.common import _options as options
+from flott.common._options import object_store_settings
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError, StorageError
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.leadership.election import Leader
+from flott.runtime.jobmanager.leadership.lease import Lease, Leases, Sighting
+from flott.runtime.jobmanager.leadership.lease_object import LeaseObject
 from flott.runtime.jobmanager.leadership.tenure import Tenure
 from flott.runtime.storage import DRAFT, local_path, sync_folder
+from flott.runtime.storage.locations import is_object_location, join, normalized
 
 log = logging.getLogger("flott.cluster")
 
@@ -39,37 +45,6 @@ _LEASE = re.compile(r"\d+")
 _OVER = ".over"
 #: Leases of leaders that are long gone are kept for so many successors, then deleted.
 KEPT = 8
-
-
-@dataclass(frozen=True)
-class Lease:
-    """What the lease file of a leader says."""
-
-    token: int
-    address: str
-    holder: str  #: different for every process
-    count: int = 0  #: of renewals
-    over: bool = False
-
-    def encode(self) -> bytes:
-        """Return the content of the file."""
-        return json.dumps({"address": self.address, "holder": self.holder, "count": self.count}).encode()
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """A standby's view of a lease: since when, by its own clock, it has looked the same."""
-
-    lease: Lease | None
-    since: float
-
-    def seen(self, lease: Lease | None, now: float) -> Sighting:
-        """Return what is known after another look."""
-        return self if lease == self.lease else Sighting(lease, now)
-
-    def is_free(self, looked_at: float, timeout: float) -> bool:
-        """Return whether a process whose last look began at that time may take the next token."""
-        return self.lease is None or self.lease.over or looked_at - self.since >= timeout
 
 
 class LeaseFolder:
@@ -91,7 +66,7 @@ class LeaseFolder:
         is_over = f"{max(tokens)}{_OVER}" in names
         return Lease(max(tokens), content["address"], content["holder"], content["count"], is_over)
 
-    def take(self, lease: Lease) -> bool:
+    def take(self, lease: Lease, after: Lease | None = None) -> bool:
         """Create the lease of a token; return False if another process has."""
         self.folder.mkdir(parents=True, exist_ok=True)
         draft = self._draft(lease)
@@ -104,7 +79,7 @@ class LeaseFolder:
         sync_folder(self.folder)  # else the token could be given a second time after a power failure
         return True
 
-    def renew(self, lease: Lease) -> None:
+    def renew(self, lease: Lease, after: Lease | None = None) -> None:
         """Replace one's own lease."""
         draft = self._draft(lease)
         os.replace(draft, self.folder / str(lease.token))
@@ -132,12 +107,11 @@ class LeaseFolder:
 class LeaseElection:
     """One JobManager's part in the election."""
 
-    def __init__(self, folder: Path, timeout_ms: int, renewal_ms: int, clock: Clock | None = None):
-        self._leases = LeaseFolder(folder)
+    def __init__(self, leases: Leases | Path, timeout_ms: int, renewal_ms: int, clock: Clock | None = None):
+        self._leases: Leases = LeaseFolder(leases) if isinstance(leases, Path) else leases
         self._timeout = timeout_ms / 1000
         self._renewal_ms = renewal_ms
         self._clock = clock or SystemClock()
-        self._holder = uuid4().hex
         self._lease: Lease | None = None
         self._tenure: Tenure | None = None
         self._never = threading.Event()
@@ -155,6 +129,11 @@ class LeaseElection:
                 f" ({timeout_ms} ms), or a leader would be deposed because of a single slow renewal."
             )
         cluster = options.read(configuration, cluster_options.CLUSTER_ID).strip("/")
+        if is_object_location(storage):
+            folder = join(normalized(storage), cluster)
+            return LeaseElection(
+                LeaseObject.of(folder, object_store_settings(configuration), timeout_ms), timeout_ms, renewal_ms
+            )
         return LeaseElection(Path(local_path(storage)).absolute() / cluster / "leases", timeout_ms, renewal_ms)
 
     @property
@@ -175,7 +154,7 @@ class LeaseElection:
                 )  # fmt: skip
                 # Free when the look *began*: then it was free before this process was stopped, if it was, since.
                 if sighting.is_free(looked_at, self._timeout):
-                    leader = self._stand(address, 1 if current is None else current.token + 1)
+                    leader = self._stand(address, current)
                     if leader is not None:
                         return leader
             except (OSError, ValueError, LookupError) as error:
@@ -189,10 +168,11 @@ class LeaseElection:
             self._clock.wait(stop, self._renewal_ms)
         return None
 
-    def _stand(self, address: str, token: int) -> Leader | None:
+    def _stand(self, address: str, after: Lease | None) -> Leader | None:
         began = self._clock.monotonic()
-        lease = Lease(token, address, self._holder)
-        if not self._leases.take(lease):
+        token = 1 if after is None else after.token + 1
+        lease = Lease(token, address, uuid4().hex)
+        if not self._leases.take(lease, after):
             return None
         self._lease = lease
         self._tenure = Tenure(f"lease-{token}", self._clock, began, self._timeout * 2 / 3, self._renewal_ms)
@@ -208,10 +188,10 @@ class LeaseElection:
         if lease is None:
             return "it has resigned"
         current = self._leases.current()
-        if current is None or current.token != lease.token or current.holder != lease.holder:
+        if current is None or not current.is_of(lease):
             return f"the JobManager at {current.address} has taken over" if current else "its lease was deleted"
         self._lease = replace(lease, count=lease.count + 1)
-        self._leases.renew(self._lease)
+        self._leases.renew(self._lease, current)
         return None
 
     # --- for all processes -------------------------------------------------------------------------------------------
