@@ -58,7 +58,8 @@ from flott.runtime.jobmanager.job_life_cycle import (
     on_event,
 )
 from flott.runtime.jobmanager.job_settings import check_shared_storage, job_settings, restart_rules
-from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore
+from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore, KeptJobs
+from flott.runtime.jobmanager.object_job_store import ObjectJobStore
 from flott.runtime.jobmanager.processes.channel import Assignment
 from flott.runtime.jobmanager.processes.job_process import JobProcess, JobProcessListener
 from flott.runtime.jobmanager.submission import JobSubmission
@@ -66,6 +67,9 @@ from flott.runtime.jobmanager.views.job_past import JobPast
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.orders import CancelJob, Order
 from flott.runtime.spark.application import SparkAddress
+from flott.runtime.storage import Fence
+from flott.runtime.storage.object_head import ObjectFence
+from flott.runtime.storage.object_store import ObjectStorage
 from flott.runtime.storage.posix_fence import FOLDER as FENCE
 from flott.runtime.storage.posix_fence import PosixFence
 
@@ -124,20 +128,30 @@ class Dispatcher:
         self._start_process = start_process
         self._rules = rules or RestartRules()
         self._tick_seconds = tick_seconds
-        self._fence = PosixFence(str(folders.shared / FENCE), token) if token else None
-        if self._fence is not None:
-            self._fence.claim()  # before anything is read: from now on no earlier leader changes it
-        self._store = JobStore(folders.jobs, self._fence)
-        self.archive = JobArchive(
-            folders.jobs,
-            options.read(configuration, cluster_options.JOBS_KEPT),
-            options.read(configuration, cluster_options.JOBS_KEPT_FOR),
-            self._fence,
-        )
+        self._fence: Fence | None = None
+        self._store, self.archive = self._open_store()
         self._jobs: dict[str, _Entry] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._work = ThreadPoolExecutor(max_workers=8, thread_name_prefix="dispatcher")
+
+    def _open_store(self) -> tuple[KeptJobs, JobArchive]:
+        """Return the jobs of the cluster. The fence is claimed first: from then on no earlier leader changes them."""
+        folders, configuration = self._folders, self._configuration
+        limits = (
+            options.read(configuration, cluster_options.JOBS_KEPT),
+            options.read(configuration, cluster_options.JOBS_KEPT_FOR),
+        )
+        if folders.objects is not None:
+            settings = options.object_store_settings(configuration)
+            self._fence = ObjectFence(folders.objects, self._token, settings)
+            self._fence.claim()
+            store = ObjectJobStore(ObjectStorage(folders.objects, settings, self._fence), folders.fetched)
+            return store, JobArchive(store, *limits)
+        fence = self._fence = PosixFence(str(folders.shared / FENCE), self._token) if self._token else None
+        if fence is not None:
+            fence.claim()
+        return JobStore(folders.jobs, fence), JobArchive(folders.jobs, *limits, fence)
 
     # --- questions ---------------------------------------------------------------------------------------------------
 
@@ -332,6 +346,7 @@ class Dispatcher:
             token=self._token,
             spark=self._spark(),
             echo=options.read(self._configuration, cluster_options.JOB_OUTPUT) == "terminal",
+            contents=self._store.contents_of(job_id),
         )
         try:
             entry.process = self._start_process(assignment, _ProcessEvents(self, entry, number))
@@ -434,8 +449,8 @@ class Dispatcher:
                 todo.process.kill()
                 todo.process.wait(5.0)
         self._work.shutdown(wait=False, cancel_futures=True)
-        if self._fence is not None:
-            self._fence.release()
+        if self._fence is not None and not (at_once and isinstance(self._fence, ObjectFence)):
+            self._fence.release()  # an object store that does not answer may be why this process leads no more
 
 
 @dataclass(frozen=True)

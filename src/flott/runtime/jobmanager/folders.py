@@ -9,7 +9,10 @@
           logs/                  of the JobManager
           logs/jobs/<job id>/    job.log  job.out  results/<sink>/
 
-Without high availability both roots are the same folder.
+Without high availability both roots are the same folder. With high availability ``shared`` may be a folder of an object
+store (``objects``); ``object_job_store`` says what is in it. Then there is also
+
+    <own>/fetched/               files of jobs that this JobManager runs, fetched from the object store
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.runtime.logs.log_files import job_folder
 from flott.runtime.storage import local_path
+from flott.runtime.storage.locations import is_object_location, join, normalized
 
 #: Of the running JobManager, in its own folder.
 RUNNING_FILE = "cluster.json"
@@ -60,6 +64,7 @@ class ClusterFolders:
 
     shared: Path
     own: Path
+    objects: str | None = None  #: a folder of an object store that holds what is shared; then ``shared`` is ``own``
 
     @staticmethod
     def of(configuration: Configuration) -> ClusterFolders:
@@ -69,6 +74,8 @@ class ClusterFolders:
         if options.read(configuration, cluster_options.HA_TYPE) == "none" or storage is None:
             return ClusterFolders(own, own)
         name = options.read(configuration, cluster_options.CLUSTER_ID).strip("/")
+        if is_object_location(storage):
+            return ClusterFolders(own, own, join(normalized(storage), name))
         return ClusterFolders(Path(local_path(storage)).absolute() / name, own)
 
     def prepare(self) -> None:
@@ -94,6 +101,16 @@ class ClusterFolders:
     def checkpoints(self) -> Path:
         """Return the folder for the checkpoints of jobs that name no directory."""
         return self.shared / "checkpoints"
+
+    @property
+    def checkpoint_location(self) -> str:
+        """Return where the checkpoints of jobs that name no directory are, in whatever storage."""
+        return str(self.checkpoints) if self.objects is None else join(self.objects, "checkpoints")
+
+    @property
+    def fetched(self) -> Path:
+        """Return the folder for files of jobs that are kept in an object store."""
+        return self.own / "fetched"
 
     @property
     def programs(self) -> Path:

@@ -21,7 +21,7 @@ def job_settings(cluster: Configuration, submission: JobSubmission, folders: Clu
     merged.update({key: text for key, text in submission.configuration.items() if not key.startswith(foreign)})
     merged.pop(options.TARGET.key, None)
     if not Configuration.of(merged).contains(options.CHECKPOINT_DIR):
-        merged[options.CHECKPOINT_DIR.key] = str(folders.checkpoints)
+        merged[options.CHECKPOINT_DIR.key] = folders.checkpoint_location
     merged[options.LOG_DIR.key] = str(folders.logs)
     return merged
 
@@ -36,7 +36,8 @@ def check_shared_storage(cluster: Configuration, submission: JobSubmission, fold
         return
     on_spark = options.read(cluster, options.TARGET) != "in-process"
     merged = Configuration.of(job_settings(cluster, submission, folders))
-    if on_spark and options.needs_shared_storage(merged) and folders.shared == folders.own:
+    is_shared = folders.shared != folders.own or folders.objects is not None
+    if on_spark and options.needs_shared_storage(merged) and not is_shared:
         raise ConfigurationError(
             f"With spark.master {merged.get_string('spark.master', '')} state must be where all executors can reach"
             " it: set execution.checkpointing.dir to a directory on shared storage."

@@ -8,7 +8,7 @@ A job appears by one rename of its whole folder, ends by one rename of one file,
 folder. So there is no moment in which it is half there, or ended and about to be run. Where several JobManagers share
 the folder, all three renames are to or from the leader's folder in the fence (``runtime.storage.posix_fence``): a
 deposed leader fails to do any of them, whenever it was stopped. Decision 0020 says who else writes to the storage that
-JobManagers share.
+JobManagers share. In an object store it is otherwise: ``object_job_store``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from flott.errors import ClusterError, FlottError, StorageFullError, SubmissionError
 from flott.runtime.jobmanager.ended_job_file import decode_end, decode_former_end, encode_end
@@ -36,8 +37,10 @@ from flott.runtime.jobmanager.whole_folders import WholeFolders
 from flott.runtime.storage import PosixStorage, is_full, sync_folder
 from flott.runtime.storage.posix_fence import PosixFence
 
-log = logging.getLogger("flott.cluster")
+if TYPE_CHECKING:
+    from flott.runtime.jobmanager.object_job_store import JobContents
 
+log = logging.getLogger("flott.cluster")
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,64 @@ class EndedJob:
 
     view: JobView
     result: JobResultView
-    folder: Path
+    folder: Path | None = None  #: where it is kept, if that is in a file system
+
+
+class KeptJobs(Protocol):
+    """Jobs that have not ended, in whatever storage."""
+
+    def keep(self, submission: JobSubmission, files: Mapping[str, Path]) -> None:
+        """Keep a job durably; its files are moved here. What is refused leaves nothing behind."""
+
+    def jobs(self) -> Iterator[JobSubmission]:
+        """Yield the jobs that have not ended. A job that cannot be read is logged, and is left as it is."""
+
+    def ids(self) -> set[str]:
+        """Return the ids of the jobs that have not ended."""
+
+    def get(self, job_id: str) -> JobSubmission:
+        """Return one of the jobs."""
+
+    def files_of(self, job_id: str) -> Path:
+        """Return the local folder of the files that came with a job."""
+
+    def contents_of(self, job_id: str) -> JobContents | None:
+        """Return where the process of a job fetches its files from; None: they are in their folder."""
+
+
+class EndedJobs(Protocol):
+    """Where it is written how jobs have ended."""
+
+    def ended(self) -> Iterable[EndedJob]:
+        """Return the jobs that have ended and can be read."""
+
+    def end_of(self, job_id: str) -> EndedJob | None:
+        """Return how a job has ended; None if it has not, or that cannot be read."""
+
+    def write_end(self, view: JobView, result: JobResultView) -> EndedJob:
+        """Write down how a job ended. When this returns that is durable."""
+
+    def has_ended(self, job_id: str) -> bool:
+        """Return whether a job has ended, even if nothing more is known of it."""
+
+    def mark_tidy(self, job_id: str) -> None:
+        """Note that nothing of a job is left to be deleted."""
+
+    def untidy(self, jobs: Sequence[EndedJob]) -> list[EndedJob]:
+        """Return those jobs of which files may be left."""
+
+    def remove(self, job_id: str) -> None:
+        """Forget a job."""
+
+
+def refuse_missing(submission: JobSubmission, files: Mapping[str, Path]) -> None:
+    """Refuse a job that names files which did not come with it."""
+    if missing := [file.name for file in submission.files if file.name not in files]:
+        raise SubmissionError(f"Files that the job names did not come with it: {', '.join(missing)}.")
 
 
 class JobStore:
-    """Jobs that have not ended."""
+    """Jobs that have not ended, in a file system."""
 
     def __init__(self, folder: Path, fence: PosixFence | None = None):
         self.folder = folder
@@ -58,8 +114,7 @@ class JobStore:
 
     def keep(self, submission: JobSubmission, files: Mapping[str, Path]) -> None:
         """Keep a job durably; its files are moved here. What is refused leaves nothing behind."""
-        if missing := [file.name for file in submission.files if file.name not in files]:
-            raise SubmissionError(f"Files that the job names did not come with it: {', '.join(missing)}.")
+        refuse_missing(submission, files)
         draft: Path | None = None
         try:
             draft = self._folders.draft(submission.job_id)
@@ -119,45 +174,46 @@ class JobStore:
         return self.folder / job_id / JOB_FILES
 
 
+    def contents_of(self, job_id: str) -> JobContents | None:
+        """Return None: the files are in their folder."""
+        return None
+
+
 class JobArchive:
     """Jobs that have ended, the newest of them."""
 
-    def __init__(self, folder: Path, capacity: int, keep_ms: int, fence: PosixFence | None = None):
-        self.folder = folder
+    def __init__(self, place: Path | EndedJobs, capacity: int, keep_ms: int, fence: PosixFence | None = None):
+        self._kept: EndedJobs = EndFiles(place, fence) if isinstance(place, Path) else place
         self._capacity = capacity
         self._keep_ms = keep_ms
-        self._folders = WholeFolders(folder, fence)
-        self._storage = PosixStorage(fence.home if fence is not None else str(folder), fence=fence)
-        found = [ended for entry in folder.iterdir() if is_job_id(entry.name) if (ended := _read(entry)) is not None]
-        self._ended = {job.view.job_id: job for job in sorted(found, key=lambda job: job.view.end_ms)}
+        found = sorted(self._kept.ended(), key=lambda job: job.view.end_ms)
+        self._ended = {job.view.job_id: job for job in found}
 
     def put(self, view: JobView, result: JobResultView) -> EndedJob:
         """Write down how a job ended. When this returns that is durable.
 
         Another JobManager may have been here before: then it is as that one found it.
         """
-        folder = self.folder / view.job_id
-        ended = _read(folder)
+        ended = self._kept.end_of(view.job_id)
         if ended is None:
-            self._storage.publish(self._name(view.job_id, END_FILE), encode_end(view, result))
-            ended = EndedJob(view, result, folder)
+            ended = self._kept.write_end(view, result)
         self._ended[view.job_id] = ended
         return ended
 
     def tidied(self, job_id: str) -> None:
         """Note that nothing of a job is left to be deleted."""
         try:
-            self._storage.delete(self._name(job_id, UNTIDY_FILE))
+            self._kept.mark_tidy(job_id)
         except FlottError as error:  # then it is looked at again by the next JobManager
             log.warning("Job %s is cleaned up, which could not be written down: %s", job_id, error)
 
     def untidy(self) -> list[EndedJob]:
         """Return the jobs of which files may be left."""
-        return [job for job in self.jobs() if (job.folder / UNTIDY_FILE).exists()]
+        return self._kept.untidy(self.jobs())
 
     def has(self, job_id: str) -> bool:
         """Return whether such a job has ended, even if nothing more is known of it."""
-        return job_id in self._ended or has_ended(self.folder / job_id)
+        return job_id in self._ended or self._kept.has_ended(job_id)
 
     def jobs(self) -> list[EndedJob]:
         """Return the ended jobs, the oldest first."""
@@ -176,11 +232,50 @@ class JobArchive:
 
     def _forget(self, job_id: str) -> bool:
         try:
-            self._folders.remove(job_id)
+            self._kept.remove(job_id)
         except (OSError, FlottError):  # later, or by another JobManager
             return False
         self._ended.pop(job_id, None)
         return True
+
+
+class EndFiles:
+    """How jobs have ended, in the folders of a file system that keep them."""
+
+    def __init__(self, folder: Path, fence: PosixFence | None):
+        self.folder = folder
+        self._folders = WholeFolders(folder, fence)
+        self._storage = PosixStorage(fence.home if fence is not None else str(folder), fence=fence)
+
+    def ended(self) -> list[EndedJob]:
+        """Return the jobs that have ended and can be read."""
+        found = (_read(entry) for entry in self.folder.iterdir() if is_job_id(entry.name))
+        return [ended for ended in found if ended is not None]
+
+    def end_of(self, job_id: str) -> EndedJob | None:
+        """Return how a job has ended; None if it has not, or that cannot be read."""
+        return _read(self.folder / job_id)
+
+    def write_end(self, view: JobView, result: JobResultView) -> EndedJob:
+        """Write down how a job ended."""
+        self._storage.publish(self._name(view.job_id, END_FILE), encode_end(view, result))
+        return EndedJob(view, result, self.folder / view.job_id)
+
+    def has_ended(self, job_id: str) -> bool:
+        """Return whether a job has ended, even if nothing more is known of it."""
+        return has_ended(self.folder / job_id)
+
+    def mark_tidy(self, job_id: str) -> None:
+        """Note that nothing of a job is left to be deleted."""
+        self._storage.delete(self._name(job_id, UNTIDY_FILE))
+
+    def untidy(self, jobs: Sequence[EndedJob]) -> list[EndedJob]:
+        """Return those jobs of which files may be left."""
+        return [job for job in jobs if (self.folder / job.view.job_id / UNTIDY_FILE).exists()]
+
+    def remove(self, job_id: str) -> None:
+        """Forget a job."""
+        self._folders.remove(job_id)
 
     def _name(self, job_id: str, file: str) -> str:
         return os.path.relpath(self.folder / job_id / file, self._storage.root)

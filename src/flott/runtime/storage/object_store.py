@@ -41,6 +41,7 @@ from flott.runtime.storage.object_head import (
     HEAD,
     INLINE_BYTES,
     PUBLISHED,
+    Entry,
     Head,
     ObjectFence,
     change_as_guest,
@@ -363,6 +364,27 @@ class ObjectStorage:
                 content = content_of(entry)
                 return content if content is not None else self.client.get(f"{base}{entry['object']}")[0]
         return None
+
+    def published(self, folder: str) -> dict[str, Entry]:
+        """Return what is published below a folder, by one look at the head, with names below the root."""
+        prefix = self._prefix(folder).removeprefix(self._prefix(""))
+        heads = self._do("read", HEAD, lambda: [head for base, head in self._heads() if base == self._prefix("")])
+        return {name: entry for head in heads for name, entry in head.files.items() if name.startswith(prefix)}
+
+    def content_of(self, entry: Entry) -> bytes:
+        """Return the content of a file that is published."""
+        content = content_of(entry)
+        if content is not None:
+            return content
+        return self._do("read", entry["object"], lambda: self.client.get(self._key(entry["object"]))[0])
+
+    def create_if_absent(self, name: str, data: bytes) -> bool:
+        """Create a file that is not there; return False if it is there with another content."""
+        try:
+            self._do("write", name, lambda: self.client.create(self._key(name), data))
+        except ObjectConflict:  # or it was this put, which the library has repeated because its answer was lost
+            return self._do("read", name, lambda: self.client.get(self._key(name))[0] == data)
+        return True
 
     # --- related storages ---------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from flott.runtime.jobmanager.submission import JobFile, JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.jobmanager.whole_folders import WholeFolders
 from flott.runtime.storage.posix_fence import PosixFence
+from tests.unit.runtime.jobmanager.places import ObjectPlace, Place, PosixPlace
 
 ROOT = Path(__file__).parents[4]
 HOUR = 3_600_000
@@ -38,25 +39,34 @@ def ended(job: JobSubmission, end_ms: int = 0) -> tuple[JobView, JobResultView]:
     return view, JobResultView(job.job_id, JobStatus.FINISHED, 12)
 
 
-def test_a_job_comes_back_as_it_was_kept_with_its_files(tmp_path: Path):
+@pytest.fixture(params=["file system", "object store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Where jobs are kept: what every storage promises is tested with each."""
+    if request.param == "file system":
+        return PosixPlace(tmp_path / "kept")
+    return ObjectPlace(request.getfixturevalue("objects"), tmp_path / "own")
+
+
+def test_a_job_comes_back_as_it_was_kept_with_its_files(place: Place, tmp_path: Path):
     (tmp_path / "upload").write_bytes(b"library")
     job = submission(files=(JobFile("lib.zip", "python"),), batch=True, parallelism=3, program="run.py")
-    JobStore(tmp_path / "jobs").keep(job, {"lib.zip": tmp_path / "upload"})
-    store = JobStore(tmp_path / "jobs")
+    place.opened()[0].keep(job, {"lib.zip": tmp_path / "upload"})
+    store, _ = place.opened()
     assert list(store.jobs()) == [job]
-    assert (store.files_of(job.job_id) / "lib.zip").read_bytes() == b"library"
+    assert store.get(job.job_id) == job
+    assert place.file_of(store, job, "lib.zip") == b"library"
     assert not (tmp_path / "upload").exists(), "it was moved"
 
 
-def test_a_job_whose_files_are_missing_is_refused_and_leaves_nothing(tmp_path: Path):
-    store = JobStore(tmp_path)
+def test_a_job_whose_files_are_missing_is_refused_and_leaves_nothing(place: Place):
+    store, _ = place.opened()
     with pytest.raises(SubmissionError, match=r"did not come with it: lib\.zip"):
         store.keep(submission(files=(JobFile("lib.zip", "python"),)), {})
-    assert os.listdir(tmp_path) == []
+    assert place.kept() == []
 
 
-def test_a_second_job_with_the_same_id_is_refused_and_the_first_stays(tmp_path: Path):
-    store = JobStore(tmp_path)
+def test_a_second_job_with_the_same_id_is_refused_and_the_first_stays(place: Place):
+    store, _ = place.opened()
     store.keep(submission(), {})
     with pytest.raises(SubmissionError, match="already"):
         store.keep(submission(name="other"), {})
@@ -71,14 +81,17 @@ def test_what_a_crash_left_half_kept_is_no_job(tmp_path: Path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_damaged_job_is_left_where_it_is_and_others_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    store = JobStore(tmp_path)
+def test_a_damaged_job_is_left_where_it_is_and_others_are_read(place: Place, caplog: pytest.LogCaptureFixture):
+    store, _ = place.opened()
     for number in (1, 2):
         store.keep(submission(number), {})
-    (tmp_path / f"{1:032x}" / "submission.json").write_text("{")
-    assert [job.job_id for job in store.jobs()] == [f"{2:032x}"]
-    assert "cannot be read" in caplog.text
-    assert (tmp_path / f"{1:032x}").is_dir()
+    before = place.kept()
+    place.damage(f"{1:032x}", "submission.json")
+    for _ in range(2):
+        assert [job.job_id for job in store.jobs()] == [f"{2:032x}"]
+        assert "cannot be read" in caplog.text
+        assert place.kept() == before
+        store, _ = place.opened()
 
 
 def test_a_disk_that_refuses_is_an_error_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -93,39 +106,47 @@ def test_a_disk_that_refuses_is_an_error_and_leaves_nothing(tmp_path: Path, monk
     assert os.listdir(tmp_path) == []
 
 
-def test_a_job_that_has_ended_is_no_job_that_is_run_again(tmp_path: Path):
-    store, archive = JobStore(tmp_path / "jobs"), JobArchive(tmp_path / "jobs", 10, HOUR)
+def test_a_job_that_has_ended_is_no_job_that_is_run_again(place: Place):
+    store, archive = place.opened()
     job = submission()
     store.keep(job, {})
     archive.put(*ended(job))
     assert list(store.jobs()) == []
-    for found in (archive, JobArchive(tmp_path / "jobs", 10, HOUR)):
+    for found in (archive, place.opened()[1]):
         assert [entry.view.name for entry in found.jobs()] == ["payments"]
         assert found.get(job.job_id).result.net_runtime_ms == 12
-        assert read_submission(found.get(job.job_id).folder) == job, "so that its epochs can be replayed"
+    assert place.opened()[0].get(job.job_id) == job, "so that its epochs can be replayed"
 
 
-def test_the_archive_forgets_the_oldest_beyond_its_capacity_and_all_that_are_too_old(tmp_path: Path):
-    store, archive = JobStore(tmp_path / "jobs"), JobArchive(tmp_path / "jobs", 3, HOUR)
+def test_the_folder_of_a_job_that_has_ended_is_known(tmp_path: Path):
+    store, archive = JobStore(tmp_path / "jobs"), JobArchive(tmp_path / "jobs", 10, HOUR)
+    store.keep(submission(), {})
+    archive.put(*ended(submission()))
+    for found in (archive, JobArchive(tmp_path / "jobs", 10, HOUR)):
+        assert read_submission(found.get(submission().job_id).folder) == submission()
+
+
+def test_the_archive_forgets_the_oldest_beyond_its_capacity_and_all_that_are_too_old(place: Place):
+    store, archive = place.opened(capacity=3)
     for number in range(1, 6):
         job = submission(number)
         store.keep(job, {})
         archive.put(*ended(job, end_ms=number))
     assert archive.forget_old(now_ms=10) == [f"{1:032x}", f"{2:032x}"]
     assert archive.forget_old(now_ms=HOUR + 4) == [f"{3:032x}"]
-    assert sorted(os.listdir(tmp_path / "jobs")) == [f"{4:032x}", f"{5:032x}"]
+    assert place.kept() == [f"{4:032x}", f"{5:032x}"]
 
 
-def test_an_ended_job_that_cannot_be_read_hides_no_other_and_is_not_run_again(tmp_path: Path):
-    store, archive = JobStore(tmp_path / "jobs"), JobArchive(tmp_path / "jobs", 10, HOUR)
+def test_an_ended_job_that_cannot_be_read_hides_no_other_and_is_not_run_again(place: Place):
+    store, archive = place.opened()
     for number in (1, 2):
         store.keep(submission(number), {})
         archive.put(*ended(submission(number)))
-    (tmp_path / "jobs" / f"{1:032x}" / "end.json").write_bytes(b"{")
-    archive = JobArchive(tmp_path / "jobs", 10, HOUR)
+    place.damage(f"{1:032x}", "end.json")
+    store, archive = place.opened()
     assert [job.view.job_id for job in archive.jobs()] == [f"{2:032x}"]
     assert archive.has(f"{1:032x}")
-    assert list(JobStore(tmp_path / "jobs").jobs()) == []
+    assert list(store.jobs()) == []
 
 
 @pytest.mark.parametrize(
@@ -241,8 +262,8 @@ def test_a_job_whose_name_cannot_be_made_durable_is_refused_and_not_found_later(
     assert os.listdir(tmp_path) == []
 
 
-def test_of_two_that_are_handed_over_by_one_id_at_once_one_is_kept_whole(tmp_path: Path):
-    store = JobStore(tmp_path)
+def test_of_two_that_are_handed_over_by_one_id_at_once_one_is_kept_whole(place: Place):
+    store, _ = place.opened()
     barrier, refused = threading.Barrier(8), []
 
     def keep(number: int) -> None:
@@ -260,7 +281,7 @@ def test_of_two_that_are_handed_over_by_one_id_at_once_one_is_kept_whole(tmp_pat
     [job] = store.jobs()
     assert len(refused) == 7
     assert job.graph == bytes([int(job.name.split()[1])]) * 1000
-    assert os.listdir(tmp_path) == [job.job_id]
+    assert place.kept() == [job.job_id]
 
 
 def test_a_job_is_ended_or_forgotten_wherever_the_process_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -292,38 +313,48 @@ def test_how_a_job_ended_is_written_again_if_it_cannot_be_read_any_more(tmp_path
     assert len(JobArchive(tmp_path, 10, HOUR).jobs()) == 1
 
 
-def test_a_job_that_was_forgotten_does_not_come_back_because_somebody_cleans_up_after_it(tmp_path: Path):
-    store, archive = JobStore(tmp_path), JobArchive(tmp_path, 10, HOUR)
+def test_a_job_is_untidy_until_it_is_said_to_be_tidied(place: Place):
+    store, archive = place.opened()
+    store.keep(submission(), {})
+    archive.put(*ended(submission()))
+    assert [job.view.job_id for job in archive.untidy()] == [submission().job_id]
+    archive = place.opened()[1]
+    assert [job.view.job_id for job in archive.untidy()] == [submission().job_id]
+    archive.tidied(submission().job_id)
+    assert archive.untidy() == []
+    assert place.opened()[1].untidy() == []
+
+
+def test_a_job_that_was_forgotten_does_not_come_back_because_somebody_cleans_up_after_it(place: Place):
+    store, archive = place.opened()
     store.keep(submission(), {})
     archive.put(*ended(submission()))
     archive.forget_old(now_ms=HOUR + 1)
     archive.tidied(submission().job_id)
-    assert os.listdir(tmp_path) == []
+    assert place.kept() == []
 
 
-def test_the_end_of_a_job_is_kept_even_if_somebody_has_deleted_the_job(tmp_path: Path):
-    JobArchive(tmp_path / "jobs", 10, HOUR).put(*ended(submission()))
-    assert JobArchive(tmp_path / "jobs", 10, HOUR).get(submission().job_id).view.name == "payments"
+def test_the_end_of_a_job_is_kept_even_if_somebody_has_deleted_the_job(place: Place):
+    place.opened()[1].put(*ended(submission()))
+    assert place.opened()[1].get(submission().job_id).view.name == "payments"
 
 
 # --- several JobManagers ---------------------------------------------------------------------------------------------
 
 
-def test_a_deposed_leader_keeps_ends_tidies_and_forgets_no_job(tmp_path: Path):
-    deposed = PosixFence(str(tmp_path / "fence"), 1)
-    deposed.claim()
-    store, archive = JobStore(tmp_path / "jobs", deposed), JobArchive(tmp_path / "jobs", 0, HOUR, deposed)
+def test_a_deposed_leader_keeps_ends_tidies_and_forgets_no_job(place: Place):
+    store, archive = place.leading(1, capacity=0)
     for number in (1, 2):
         store.keep(submission(number), {})
     archive.put(*ended(submission(2)))
-    PosixFence(str(tmp_path / "fence"), 2).claim()
-    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    place.leading(2)
+    before = place.everything()
     for deed in (lambda: store.keep(submission(3), {}), lambda: archive.put(*ended(submission(1)))):
         with pytest.raises(LeadershipLostError):
             deed()
     archive.tidied(f"{2:032x}")
     assert archive.forget_old(now_ms=0) == []
-    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+    assert place.everything(but_contents=True) == before
 
 
 def test_what_a_leader_was_handing_over_when_it_was_deposed_is_deleted_by_its_successor(tmp_path: Path):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flott.errors import ClusterError, FlottError
+from flott.runtime.jobmanager.object_job_store import JobContents
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.orders import Order
@@ -33,6 +34,7 @@ class Assignment:
     token: int  #: the fencing token of the leader
     spark: SparkAddress | None  #: None: epochs run in the job's own process
     echo: bool = False  #: what the process prints is also seen where the JobManager was started
+    contents: JobContents | None = None  #: where to fetch the files from, if they are not in their folder yet
 
 
 @dataclass(frozen=True)

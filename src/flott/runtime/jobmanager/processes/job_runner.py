@@ -124,7 +124,11 @@ class JobRunner:
     def _prepare(self, configuration: Configuration, journal: JobLog) -> RunningJob:
         assignment = self._assignment
         submission = assignment.submission
-        self._spool = open_spool(results_folder(assignment.log_folder), marks=assignment.files.parent)
+        contents = assignment.contents
+        if contents is not None:
+            contents.fetch(submission.files, assignment.files)
+        marks = assignment.files.parent if contents is None else contents.mark
+        self._spool = open_spool(results_folder(assignment.log_folder), marks=marks)
         environment = place_files(assignment.files, submission.files)
         graph = unpickle_graph(submission.graph)
         if assignment.spark is not None:

@@ -14,8 +14,9 @@ import logging
 import pickle
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,15 @@ _HEAD = struct.Struct(">QI")  #: number of a piece, and its length
 class ResultSpool:
     """Where this process leaves results.
 
-    ``marks`` is where it says that it has begun: a folder that every JobManager sees which may go on with the job.
+    ``marks`` is where it says that it has begun: a folder that every JobManager sees which may go on with the job, or a
+    function that creates a mark of that name there and returns False if there is one already.
     """
 
-    def __init__(self, folder: Path, clock: Clock | None = None, marks: Path | None = None):
+    def __init__(
+        self, folder: Path, clock: Clock | None = None, marks: Path | Callable[[str], bool] | None = None
+    ):
         self._folder = folder
-        self._marks = marks or folder
+        self._mark = marks if callable(marks) else partial(_create_file, marks or folder)
         self._clock: Clock = clock or SystemClock()
         self._number = self._clock.now_ms() * 1000
         self._closed = threading.Event()
@@ -56,13 +60,11 @@ class ResultSpool:
         (self._folder / name).mkdir(parents=True, exist_ok=True)
         if name in self._begun:
             return
-        try:
-            (self._marks / f"delivers-{name}").touch(exist_ok=False)
-        except FileExistsError as error:
+        if not self._mark(f"delivers-{name}"):
             raise ProgramError(
                 "The process of the job was lost, and with it results on their way to the program, which cannot be told"
                 " from those that have arrived. Run the program again; sinks that commit, such as files, lose nothing."
-            ) from error
+            )
         self._begun.add(name)
 
     def put(self, name: str, subtask: int, values: Sequence[Any]) -> None:
@@ -95,7 +97,15 @@ class ResultSpool:
 _spool: ResultSpool | None = None
 
 
-def open_spool(folder: Path, marks: Path) -> ResultSpool:
+def _create_file(folder: Path, name: str) -> bool:
+    try:
+        (folder / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def open_spool(folder: Path, marks: Path | Callable[[str], bool]) -> ResultSpool:
     """Keep the results of this process's job in a folder from now on."""
     global _spool
     _spool = ResultSpool(folder, marks=marks)
