@@ -172,15 +172,16 @@ HA_TYPE = (
     .with_fallback_keys("high-availability")
     .with_description(
         "How several JobManagers elect a leader, so that another takes over when it dies: not at all, by"
-        " ZooKeeper (pip install 'flott[zookeeper]'), or by lease files in high-availability.storageDir."
+        " ZooKeeper (pip install 'flott[zookeeper]'), or by leases in high-availability.storageDir."
     )
 )  # fmt: skip
 HA_STORAGE_DIR = (
     _key("high-availability.storageDir").string_type().no_default_value()
     .with_description(
-        "A directory that all JobManagers of the cluster share: submitted jobs, results, and the checkpoints of jobs"
-        " without a directory. Each cluster has a folder in it, named by its high-availability.cluster-id. Required by"
-        " high availability; renames must be atomic and visible on all machines immediately."
+        "A directory, or a folder of an object store (s3://...), that all JobManagers of the cluster share: submitted"
+        " jobs, results, and the checkpoints of jobs without a directory. Each cluster has a folder in it, named by its"
+        " high-availability.cluster-id. Required by high availability; in a file system, renames must be atomic and"
+        " visible on all machines immediately."
     )
 )  # fmt: skip
 HA_LEASE_TIMEOUT = (
