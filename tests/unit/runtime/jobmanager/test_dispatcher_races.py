@@ -206,11 +206,13 @@ def test_however_orders_and_deaths_coincide_a_cancelled_job_ends_and_has_one_pro
     dispatcher.close(at_once=True)
 
 
+#: The Dispatcher shows CANCELLING as soon as it is asked to cancel. The job may fail before it receives the order.
+SHOWN_MOVES = {**STATUS_MOVES, JobStatus.CANCELLING: STATUS_MOVES[JobStatus.CANCELLING] | {JobStatus.FAILING}}
 REACHABLE: dict[JobStatus, set[JobStatus]] = {}
-for _status in STATUS_MOVES:
+for _status in SHOWN_MOVES:
     _found, _new = {_status}, {_status}
     while _new:
-        _new = {to for at in _new for to in STATUS_MOVES[at]} - _found
+        _new = {to for at in _new for to in SHOWN_MOVES[at]} - _found
         _found |= _new
     REACHABLE[_status] = _found
 

@@ -88,7 +88,7 @@ def test_the_bytes_of_a_key_never_change(key: Any, encoded: bytes) -> None:
 
 def test_the_documentation_names_every_kind() -> None:
     page = Path(__file__).parents[4].joinpath("docs/formats/state-files.md").read_text("utf-8")
-    table = page.partition("| letter |")[2].partition("\n\n")[0]
+    table = page.partition("| letter | key |")[2].partition("\n\n")[0]
     named = {letter for line in table.splitlines() for letter in re.findall("`(.)`", line.split("|")[1])}
     assert {chr(encoded[0]) for _, encoded in GOLDEN} <= named
 
