@@ -1,7 +1,7 @@
 """Modules and names of PyFlink's that Flott does not have: importing one says why, and what to use instead.
 
-The import system comes here only for what nobody else could find. A name that appears in Flott later is found before
-it is looked up in these tables, and then has to leave them: a test says so. ``docs/porting.md`` explains each.
+The import system asks this module last. A name that is added to Flott later is found before these tables are searched,
+and must then be removed from them. A test checks this. ``docs/porting.md`` explains each.
 """
 
 from __future__ import annotations

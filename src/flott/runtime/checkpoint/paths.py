@@ -38,7 +38,7 @@ _LEADER = re.compile(r"(\d+)-[0-9a-f]+")
 _CHECKPOINT = re.compile(r"chk-(\d+)")
 _INPUT = re.compile(r"epoch-(\d+)\.json")
 _STATE_FILE = re.compile(r"[0-9a-f]{16}-\d+-(\d+)-.+")
-#: A carrier that tries several times adds to the name.
+#: A compactor that tries several times adds to the name.
 _SAVEPOINT_FILE = re.compile(r"([0-9a-f]{32}-\d+\.(operator-)?state.*|\d+\.state)")
 
 

@@ -24,9 +24,9 @@ RETRY_DELAYS_MS = (100, 300, 1000, 3000, 10_000)
 
 
 class LiveAttempts(frozenset[str]):
-    """Attempts whose output counts. Whoever asks about another one is stopped if this process has been deposed.
+    """Attempts whose output counts. A question about another attempt raises if this process has been deposed.
 
-    What was found before the question was asked, and the answer given, is not of a successor: it may be removed however
+    Output that was found before the question was answered was not written by a successor. It may be removed, however
     late that happens.
     """
 

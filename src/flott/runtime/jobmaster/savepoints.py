@@ -59,7 +59,7 @@ def target_of(order: SavepointOrder, configuration: Configuration, *, temporary:
     directory = order.target or options.read(configuration, options.SAVEPOINT_DIR)
     if directory is None:
         raise ConfigurationError(
-            "Nobody has said where the savepoint is to be: name a directory, or set"
+            "There is no target for the savepoint: name a directory, or set"
             " execution.checkpointing.savepoint-dir."
         )
     if order.format is SavepointFormatType.NATIVE and temporary:

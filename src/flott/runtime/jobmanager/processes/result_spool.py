@@ -3,9 +3,9 @@
     job process: RemoteSink.deliver -> <spool>/<name>/<number>        one file for what one subtask wrote in one epoch
     JobManager:  fetch(after) gives the next ones, and deletes those that were given before
 
-The job waits while too much is unread, as it would for a program in its own process; who cancels it ends that, too.
-Results follow their checkpoint, so a process that is killed in between takes some along. Nobody could tell which: the
-job fails when it is started again, as it does with a program that runs it in its own process.
+The job waits while too much is unread, as it would for a program in its own process. Cancelling the job ends the wait.
+Results are delivered after their checkpoint, so a process that is killed in between loses some of them. It cannot be
+determined which ones. Therefore the job fails when it is started again, as it does in a program's own process.
 """
 
 from __future__ import annotations
