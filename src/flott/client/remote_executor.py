@@ -41,6 +41,12 @@ def watched(watcher: Watcher) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
+def tell_watchers(job_id: str, name: str) -> None:
+    """Tell the watchers that this process has submitted a job."""
+    for watcher in tuple(_watchers):
+        watcher(job_id, name)
+
+
 def make_executor(target: str) -> RemoteExecutor:
     """Return the executor for jobs that run on a cluster."""
     return RemoteExecutor()
@@ -76,8 +82,7 @@ class RemoteExecutor:
         client = RestClient(configuration)
         _send(client, made)
         log.info("Job %r has been submitted with JobID %s.", made.submission.name, made.submission.job_id)
-        for watcher in tuple(_watchers):
-            watcher(made.submission.job_id, made.submission.name)
+        tell_watchers(made.submission.job_id, made.submission.name)
         return RemoteJob(client, made.submission.job_id, made.submission.name, sinks)
 
 

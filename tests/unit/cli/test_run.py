@@ -22,7 +22,7 @@ from tests.unit.cli.terminal_process import TerminalProcess, environment
 #: Hands a job over and waits for it, as env.execute() would.
 PROGRAM = f"""
 import json, os, sys, threading
-from flott.client import handover
+from flott.client.remote_executor import tell_watchers
 from flott.client.rest_client import RestClient
 from flott.common import _settings
 from flott.errors import JobCancelledError, JobFailedError
@@ -31,7 +31,7 @@ configuration = _settings.load().configuration
 print("arguments", sys.argv[1:], "name", __name__)
 print("settings", json.dumps(configuration.to_dict(), sort_keys=True))
 client = RestClient(configuration)
-handover.tell("{JOB}", "demo")
+tell_watchers("{JOB}", "demo")
 if configuration.get_string("execution.attached", "true") == "true":
     while (state := client.get("/jobs/{JOB}")["state"]) == "RUNNING":
         threading.Event().wait(0.02)

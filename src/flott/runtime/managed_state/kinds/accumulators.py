@@ -224,12 +224,13 @@ class AccumulatorTable:
 
     def apply(self, delta: AccumulatorDelta) -> None:
         if self.rows is None:
-            self.fields = delta.fields
+            self.fields = delta.fields or self.fields
             self._read.update((entry, (delta.fields, row)) for entry, row in delta.by_entry())
             for entry in delta.deleted:
                 self._read.pop(entry, None)
             return
-        self._put(delta.fields, delta.entries, _rows_of(delta.fields, [delta.rows]))
+        if delta.entries:
+            self._put(delta.fields, delta.entries, _rows_of(delta.fields, [delta.rows]))
         for entry in delta.deleted:
             if entry in self._slots:
                 self._forget(entry)
