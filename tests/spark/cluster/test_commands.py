@@ -240,7 +240,7 @@ def test_ctrl_c_detaches_from_a_job_or_cancels_it(session: Session, tmp_path: Pa
     screen.type("\x03")
     screen.expect(r"\(d\)etach")
     screen.type("d\n")
-    screen.expect(f"The job {job} goes on")
+    screen.expect(f"The job {job} continues")
     assert screen.wait() == 0
     assert session.status(job) == "RUNNING"
     top = OnTerminal(session, tmp_path, "top", "watched", "-i", "0.3")
