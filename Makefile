@@ -7,22 +7,22 @@ VENV     := .venv
 READY    := $(VENV)/.ready
 PY       := $(VENV)/bin/python
 ARGS     ?=
-# Tests without a JVM share no file and no port, and many wait for processes that they start: three test
-# processes for two cores. To debug one: ARGS="-n 0 --pdb -k …".
+# Tests without Spark share no file and no port, and many wait for processes that they start: three test processes for
+# two cores. Tests of one connector run in one process (tests/connectors/conftest.py). To debug one: ARGS="-n 0 --pdb".
 PROCESSES := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
-WITHOUT_JVM = -q --progress -m "not spark" -n $(PROCESSES) --dist worksteal
+WITHOUT_JVM = -q --progress -m "not spark and not connectors and not long" -n $(PROCESSES) --dist loadgroup
 # Tests with Spark wait most of the time: two processes, each with a group of tests that share a Spark (tests/spark/conftest.py).
-WITH_SPARK = -q --progress -m spark -n 2 --dist loadgroup
-SPARK_TESTS = $(if $(findstring tests/,$(ARGS)),,tests/spark tests/examples)
+WITH_SPARK = -q --progress -m "spark and not connectors and not long" -n 2 --dist loadgroup
+SPARK_TESTS = $(if $(findstring tests/,$(ARGS)),,tests/spark tests/examples tests/connectors)
 
 # A Java that is not on PATH is remembered by scripts/setup. Read when a recipe runs: the file may be made by this very make.
 WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-unit test-spark simulation check lint types layers bench docs wheel clean
+.PHONY: help install demo demo-kafka test test-unit test-spark test-connectors test-long simulation check lint types layers bench docs wheel clean
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(READY)  ## set up .venv: Python packages, and a Java for Spark
 	@echo "Ready: try make demo, or make test."
@@ -32,6 +32,9 @@ $(READY): pyproject.toml scripts/setup
 
 demo: $(READY)  ## run examples/demo.py
 	@$(WITH_JAVA) $(PY) examples/demo.py $(ARGS)
+
+demo-kafka: $(READY)  ## run examples/kafka_demo.py: it starts a Kafka broker by itself
+	@$(WITH_JAVA) scripts/setup connectors && PYTHONPATH=. $(PY) examples/kafka_demo.py $(ARGS)
 
 test: $(READY)  ## all tests: first those without a JVM, then those with Spark
 	@$(WITH_JAVA) unit=0; spark=0; \
@@ -47,6 +50,12 @@ test-unit: $(READY)  ## the tests that need no JVM (minutes)
 
 test-spark: $(READY)  ## the tests that start Spark
 	@$(WITH_JAVA) $(PY) -m pytest $(WITH_SPARK) $(ARGS) $(SPARK_TESTS)
+
+test-connectors: $(READY)  ## the tests of all connectors, with real servers (fetched the first time)
+	@$(WITH_JAVA) scripts/setup connectors && $(PY) -m pytest -q --progress -m "not spark or connectors" -n 2 --dist loadgroup $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/connectors tests/object_stores)
+
+test-long: $(READY)  ## the tests that take minutes each: twenty jobs under load, thousands of epochs
+	@$(WITH_JAVA) $(PY) -m pytest -q --progress -m long $(ARGS) tests/spark
 
 simulation: $(READY)  ## thousands of small jobs that crash at random; ARGS="--seeds 5000", or a seed to see it again
 	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000 --job-takeovers 1000)
@@ -70,6 +79,9 @@ docs: $(READY)  ## write the pages and pictures that are made from the code
 	@$(PY) -m scripts.cli_page
 	@$(PY) -m scripts.rest_page
 	@$(PY) -m scripts.metrics_page
+	@$(PY) -m scripts.functions_page
+	@$(PY) -m scripts.connectors_page
+	@$(PY) -m scripts.sql_page
 	@$(PY) -m scripts.drawings
 
 wheel: $(READY)  ## build dist/flott-*.whl

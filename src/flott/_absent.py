@@ -13,45 +13,47 @@ from typing import NoReturn
 
 from flott.errors import AbsentModuleError, ProgramError
 
-_CONNECTOR = (
-    "Flott has no {} connector yet. Its own are in flott.datastream.connectors (files, collections, generated data,"
-    " print); any other source or sink can be written in Python with flott.datastream.connectors.base"
-)
 _JAVA = "In PyFlink it reaches into the JVM; Flott's API is Python all the way down, and there is no such object"
 
 #: By name in Flott: the reason, a sentence without its full stop.
 MODULES: dict[str, str] = {
-    "flott.table": "Flott has no Table API and no SQL yet; write the program with flott.datastream",
-    "flott.datastream.connectors.kafka": _CONNECTOR.format("Kafka"),
-    "flott.datastream.connectors.dynamic_kafka": _CONNECTOR.format("Kafka"),
-    "flott.datastream.connectors.jdbc": _CONNECTOR.format("JDBC"),
-    "flott.datastream.connectors.elasticsearch": _CONNECTOR.format("Elasticsearch"),
-    "flott.datastream.connectors.cassandra": _CONNECTOR.format("Cassandra"),
-    "flott.datastream.connectors.kinesis": _CONNECTOR.format("Kinesis"),
-    "flott.datastream.connectors.pulsar": _CONNECTOR.format("Pulsar"),
-    "flott.datastream.connectors.rabbitmq": _CONNECTOR.format("RabbitMQ"),
-    "flott.datastream.connectors.hybrid_source": (
-        "Flott has no HybridSource yet; read one source after the other in two jobs, or union() them"
+    "flott.datastream.connectors.dynamic_kafka": (
+        "Flott reads one Kafka cluster for each source; use KafkaSource, and union() for several"
     ),
-    "flott.datastream.formats.avro": "Flott has no Avro format yet; use json, csv or parquet",
     "flott.datastream.formats.orc": "Flott has no ORC format; use flott.datastream.formats.parquet",
     "flott.common.io": "InputFormat names a Java class; use a source of flott.datastream.connectors",
+    "flott.table.descriptors": "PyFlink's legacy descriptors; use Schema and TableDescriptor",
+    "flott.table.functions": "PyFlink's own aggregate functions; use those of SQL, or write an AggregateFunction",
+    "flott.table.model_descriptor": "Flott runs no models; call one in a function in Python",
+    "flott.table.resolved_expression": _JAVA,
+    "flott.table.serializers": "Rows cross processes as Arrow columns, and there is nothing to choose",
+    "flott.table.utils": _JAVA,
     "flott.java_gateway": _JAVA,
     "flott.common.utils": _JAVA,
     "flott.datastream.utils": _JAVA,
     "flott.util": _JAVA,
 }
 
-_ROW_SCHEMA = "CSV rows as bytes are for connectors that Flott does not have yet; files are read and written by"
+_NOT_HELD = "Flott's catalogs hold tables, views and functions; use these"
+_UDT = "It names a Java class; use DataTypes.ROW"
+
 _AVRO = "Flott reads and writes Parquet through Arrow and knows no Avro; use the other names of this module"
 
 NAMES: dict[str, str] = {
+    "flott.table.UserDefinedType": _UDT,
+    "flott.table.types.UserDefinedType": _UDT,
+    "flott.table.catalog.CatalogPartition": _NOT_HELD,
+    "flott.table.catalog.Procedure": _NOT_HELD,
+    "flott.table.catalog.CatalogTableStatistics": _NOT_HELD,
+    "flott.table.catalog.CatalogColumnStatistics": _NOT_HELD,
+    "flott.table.catalog.HiveCatalog": "Flott has no Hive catalog; a catalog of type 'file' keeps definitions",
     "flott.common.AssignerWithPeriodicWatermarksWrapper": _JAVA,
     "flott.common.watermark_strategy.AssignerWithPeriodicWatermarksWrapper": _JAVA,
     "flott.common.serialization.BulkWriterFactory": "Bulk writers come from flott.datastream.formats",
     "flott.common.serialization.RowDataBulkWriterFactory": "Bulk writers come from flott.datastream.formats",
-    "flott.datastream.formats.csv.CsvRowDeserializationSchema": f"{_ROW_SCHEMA} CsvReaderFormat",
-    "flott.datastream.formats.csv.CsvRowSerializationSchema": f"{_ROW_SCHEMA} CsvBulkWriters or CsvEncoder",
+    "flott.datastream.formats.avro.AvroInputFormat": (
+        "InputFormat names a Java class; read Avro files with FileSource and StreamFormat.avro_format(schema)"
+    ),
     "flott.datastream.formats.parquet.AvroParquetReaders": _AVRO,
     "flott.datastream.formats.parquet.AvroParquetWriters": _AVRO,
 }
@@ -63,7 +65,9 @@ class AbsentModules:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
         if (reason := MODULES.get(name)) is not None:
-            raise AbsentModuleError(f"There is no {name}. {reason}. See docs/porting.md.", name=name)
+            refusal = AbsentModuleError(f"There is no {name}. {reason}. See docs/porting.md.")
+            refusal.name = name  # as the import system sets it
+            raise refusal
 
 
 def install() -> None:

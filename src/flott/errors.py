@@ -3,7 +3,8 @@
     FlottError
     ├── ProgramError             the program, or a use of the API in it, is wrong; running it again does not help
     │   ├── UnserializableError  a function captures an object that cannot be sent to a worker
-    │   └── AbsentModuleError    the program imports a module of PyFlink that Flott does not have
+    │   ├── AbsentModuleError    the program imports a module of PyFlink that Flott does not have
+    │   └── MissingExtraError    the program uses a connector whose packages are not installed
     ├── ConfigurationError       an option is unknown, malformed or contradicts another
     ├── TypeMismatchError        a record is not of its declared type
     ├── KeyTypeError             a key has no stable identity across processes
@@ -15,6 +16,8 @@
     │   ├── UserCodeError        … because user code raised; it carries the failure card
     │   ├── WorkerLostError      … because Spark lost a worker, an executor or published shuffle output
     │   ├── StorageError         … because durable storage refused a read or a write
+    │   ├── ConnectorError       … because an external system refused a request or does not answer
+    │   ├── BadRecordError       … because an input record cannot be decoded
     │   └── EpochTimeoutError    … because it exceeded the checkpoint timeout
     ├── SavepointError           a savepoint could not be taken; the job continues
     ├── JobError                 the job ended without finishing
@@ -42,8 +45,10 @@ class FlottError(Exception):
     culprit: object = None  #: the failure card of the task that failed, if one did
 
 
-class ProgramError(FlottError):
+class ProgramError(FlottError, ValueError):
     """The program, or a use of the API in it, is wrong. Running it again unchanged does not help.
+
+    It is a ``ValueError`` too, because PyFlink raises one for most wrong arguments.
 
     Most errors of this kind are raised while the program is built or submitted, before anything runs. Three kinds can
     only be detected later:
@@ -63,6 +68,10 @@ class UnserializableError(ProgramError):
 
 class AbsentModuleError(ProgramError, ModuleNotFoundError):
     """The program imports a module of PyFlink that Flott does not have. The message says what to use instead."""
+
+
+class MissingExtraError(ProgramError, ImportError):
+    """The program uses a connector or format whose packages are not installed. The message says what to install."""
 
 
 class ConfigurationError(FlottError, ValueError):
@@ -110,6 +119,35 @@ class WorkerLostError(EpochFailure):
 
 class StorageError(EpochFailure):
     """Durable storage refused a read or a write during an epoch."""
+
+
+class ConnectorError(EpochFailure):
+    """An external system refused a request, or does not answer. The restart strategy decides whether to try again."""
+
+
+class BadRecordError(EpochFailure):
+    """An input record cannot be decoded, and the source is to fail in this case. ``place`` says where the record is.
+
+    Without a reason, the first argument is the whole message: so an error is made again that another process reported.
+    """
+
+    def __init__(self, place: str, reason: str | None = None, value: bytes | None = None):
+        self.place, self.reason, self.value = place, reason, value
+        if reason is None:
+            super().__init__(place)
+            return
+        shown = "" if value is None else f" Found {_beginning(value)}."
+        super().__init__(
+            f"{place}: the record cannot be decoded: {reason.rstrip('.')}.{shown} Repair the producer or the format, or"
+            " let the source continue with on_error: OnError.skip() or OnError.dead_letter(sink)."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.place, self.reason, self.value)
+
+
+def _beginning(value: bytes, shown: int = 120) -> str:
+    return repr(value) if len(value) <= shown else f"{value[:shown]!r}… ({len(value)} bytes)"
 
 
 class EpochTimeoutError(EpochFailure):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from flott.common._options import TARGET, read
 
@@ -42,6 +42,22 @@ class JobExecutor(Protocol):
 
     def submit(self, graph: StreamGraph, configuration: Configuration) -> JobClient:
         """Start a job and return at once."""
+
+
+class BatchQueries(Protocol):
+    """Runs queries of batch mode where the data is, without a job."""
+
+    def run(self, query: Any, configuration: Configuration) -> Any:
+        """Run a query (``flott.table._plan.spark_sql.query.SparkQuery``) and return its rows as an Arrow table."""
+
+
+def batch_queries_of(configuration: Configuration) -> BatchQueries | None:
+    """Return what runs queries of batch mode for the executor of a configuration; None: they run as jobs."""
+    if _instead or os.environ.get(PLAN_VARIABLE) or read(configuration, TARGET) != "spark":
+        return None
+    global _started
+    _started = True
+    return cast(BatchQueries, import_module("flott.runtime.spark.batch_queries").SparkBatchQueries())
 
 
 def executor_of(configuration: Configuration) -> JobExecutor:

@@ -87,9 +87,7 @@ def spark_imports(module: Module) -> list[str]:
     if module.path.is_relative_to(SPARK_ROOM):
         return []
     return [
-        f"{module.path}:{line} imports {name}"
-        for line, name in imported_packages(module)
-        if name in SPARK_LIBRARIES
+        f"{module.path}:{line} imports {name}" for line, name in imported_packages(module) if name in SPARK_LIBRARIES
     ]
 
 
@@ -104,12 +102,26 @@ def module_level_classes(module: Module) -> Iterator[ast.ClassDef]:
                 pending.append(child)
 
 
+#: Packages whose classes are named by SQL itself, so that a syntax node, a plan node and a class of the API may share a
+#: name. The last one is the API of tables: PyFlink has an ``AggregateFunction`` there and one of streams. Within each
+#: of them a name is still defined once.
+VOCABULARIES = (
+    "table/_sql/", "table/_plan/", "table/_expressions/", "table/_functions/", "table/_types/", "table/_catalog/",
+    "table/_connectors/", "flott/table/",
+)  # fmt: skip
+
+
+def vocabulary(path: Path) -> str:
+    """Return the package that a module's class names belong to; the empty text for all ordinary modules."""
+    return next((package for package in VOCABULARIES if package in path.as_posix()), "")
+
+
 def classes_defined_twice(modules: list[Module]) -> list[str]:
-    places: dict[str, list[str]] = defaultdict(list)
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for module in modules:
         for definition in module_level_classes(module):
-            places[definition.name].append(f"{module.path}:{definition.lineno}")
-    return [f"{name}: {', '.join(where)}" for name, where in sorted(places.items()) if len(where) > 1]
+            places[definition.name, vocabulary(module.path)].append(f"{module.path}:{definition.lineno}")
+    return [f"{name}: {', '.join(where)}" for (name, _), where in sorted(places.items()) if len(where) > 1]
 
 
 def missing_docstring(module: Module) -> bool:

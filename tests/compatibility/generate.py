@@ -1,6 +1,6 @@
 """Makes a generation of fixtures with the version of Flott that is on the path. README.md says when and how.
 
-    python -m tests.compatibility.generate tests/compatibility/fixtures/generation-2
+python -m tests.compatibility.generate tests/compatibility/fixtures/generation-3 [program ...]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import tarfile
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,19 +60,22 @@ RECIPES = {
     "files-checkpoint": Recipe("files", ("committed", 3), backend="rocksdb"),
     "files-savepoint": Recipe("files", ("ran", 2), parallelism=1, savepoint=CANONICAL),
     "files-savepoint-native": Recipe("files", ("ran", 3), savepoint=NATIVE),
+    "tables-checkpoint": Recipe("tables", ("committed", 4)),
+    "tables-savepoint": Recipe("tables", ("ran", 5), parallelism=3, backend="rocksdb", savepoint=CANONICAL),
 }
 
 
-def generate(generation: Path) -> None:
-    """Write every fixture, and what each program writes if it is not interrupted."""
+def generate(generation: Path, programs: Sequence[str] = tuple(PROGRAMS)) -> None:
+    """Write the fixtures of programs, and what each of them writes if it is not interrupted."""
     generation.mkdir(parents=True)
     with tarfile.open(generation / snapshots.EXPECTED, "x:xz") as expected:
-        for program in PROGRAMS:
+        for program in programs:
             with tempfile.TemporaryDirectory() as name:
                 snapshots.environment(program, Path(name)).execute(program)
                 snapshots.add(expected, program, "".join(f"{line}\n" for line in snapshots.output(Path(name))))
     for name, recipe in RECIPES.items():
-        make(recipe, generation / f"{name}.tar.xz")
+        if recipe.program in programs:
+            make(recipe, generation / f"{name}.tar.xz")
 
 
 def make(recipe: Recipe, path: Path) -> Fixture:
@@ -133,5 +136,5 @@ def _run(act: Callable[[JobClient, str, int], None], recipe: Recipe, root: Path)
 
 
 if __name__ == "__main__":
-    generate(Path(sys.argv[1]).resolve())
+    generate(Path(sys.argv[1]).resolve(), sys.argv[2:] or tuple(PROGRAMS))
     print(json.dumps(sorted(RECIPES)))

@@ -531,6 +531,71 @@ def files(env: StreamExecutionEnvironment, folder: str) -> None:
     listed.key_by(lambda n: n % 3).process(Numbered()).uid("thirds").sink_to(lines_to(folder, "thirds"))
 
 
+# --- tables: what operators of SQL queries keep -----------------------------------------------------------------------
+
+#: (order, user, cents, event time in milliseconds)
+ORDERS = [
+    (n, ("ann", "bob", "cid", "dan")[n % 7 % 4], decimal.Decimal(n * 37 % 100) / 4, 1_000 * n - 2_500 * (n % 3))
+    for n in range(1, 49)
+]
+#: (order, carrier or None, event time in milliseconds); some orders are sent twice, some never.
+SHIPMENTS = [(n * 5 % 48 + 1, (None, "rail", "road")[n % 3], 1_000 * n + 2_000) for n in range(1, 33)]
+
+QUERIES = {
+    "groups": "SELECT usr, COUNT(*), SUM(amount), AVG(amount), MIN(amount), MAX(id), COUNT(DISTINCT id / 10),"
+    " LAST_VALUE(id), LISTAGG(CAST(id AS STRING)) FROM orders GROUP BY usr",
+    "joined": "SELECT o.id, o.usr, s.carrier FROM orders o FULL JOIN shipments s ON o.id = s.order_id",
+    "corrected": "SELECT carrier, COUNT(*), MIN(amount), MAX(usr) FROM orders LEFT JOIN shipments ON id = order_id"
+    " GROUP BY carrier",
+    "semi": "SELECT id FROM orders WHERE id NOT IN (SELECT order_id FROM shipments WHERE carrier = 'rail')",
+    "soon": "SELECT o.id, s.carrier FROM orders o LEFT JOIN shipments s ON o.id = s.order_id"
+    " AND s.ts BETWEEN o.ts AND o.ts + INTERVAL '9' SECOND",
+    "tumbling": "SELECT window_start, usr, SUM(amount), COUNT(DISTINCT id / 2) FROM"
+    " TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, usr",
+    "hopping": "SELECT window_end, MAX(amount) FROM"
+    " TABLE(HOP(TABLE orders, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '20' SECOND))"
+    " GROUP BY window_start, window_end",
+    "sessions": "SELECT window_start, window_end, usr, COUNT(*) FROM"
+    " TABLE(SESSION(TABLE orders PARTITION BY usr, DESCRIPTOR(ts), INTERVAL '3' SECOND))"
+    " GROUP BY window_start, window_end, usr",
+    "best": "SELECT usr, id, amount FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY usr ORDER BY amount DESC, id) AS r"
+    " FROM orders) WHERE r <= 2",
+    "first": "SELECT usr, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY usr ORDER BY ts) AS r FROM orders)"
+    " WHERE r = 1",
+    "running": "SELECT id, SUM(amount) OVER (PARTITION BY usr ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+    " FROM orders",
+}
+
+
+def tables(env: StreamExecutionEnvironment, folder: str) -> None:
+    """Queries over two streams: groups, joins, windows, the best and the first rows, and sums over those before."""
+    from flott.table import DataTypes, Schema, StreamTableEnvironment
+
+    t_env = StreamTableEnvironment.create(env)
+    t_env.get_config().set("table.local-time-zone", "UTC").set("table.exec.mini-batch.allow-latency", "1 h")
+    t_env.get_config().set("table.exec.mini-batch.enabled", "true").set("table.exec.mini-batch.size", "1000")
+    order = {"id": DataTypes.BIGINT(), "usr": DataTypes.STRING(), "amount": DataTypes.DECIMAL(10, 2)}
+    shipment = {"order_id": DataTypes.BIGINT(), "carrier": DataTypes.STRING()}
+    kinds = {"id": Types.LONG(), "order_id": Types.LONG(), "amount": Types.BIG_DEC()}
+    for name, entries, columns in (("orders", ORDERS, order), ("shipments", SHIPMENTS, shipment)):
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(6)).with_timestamp_assigner(
+            lambda entry, _: entry[-1]
+        )
+        of = Types.ROW_NAMED([*columns], [kinds.get(column, Types.STRING()) for column in columns])
+        source = ScriptedSource(epochs_of(entries, len(entries) // 8))
+        stream = env.from_source(source, strategy, name).uid(name)
+        rows = stream.map(lambda entry: Row(*entry[:-1]), output_type=of).uid(f"{name}-rows")
+        schema = Schema.new_builder()
+        for column, kind in columns.items():
+            schema.column(column, kind)
+        schema.column_by_metadata("ts", DataTypes.TIMESTAMP_LTZ(3), "rowtime").watermark("ts", "SOURCE_WATERMARK()")
+        t_env.create_temporary_view(name, t_env.from_data_stream(rows, schema.build()))
+    for name, query in QUERIES.items():
+        changes = t_env.to_changelog_stream(t_env.sql_query(query))
+        lines = changes.map(lambda row: f"{row.get_row_kind()} {tuple(map(str, row))}").uid(f"{name}-lines")
+        lines.sink_to(lines_to(folder, name)).uid(f"{name}-sink")
+
+
 #: All programs, by name.
 PROGRAMS: dict[str, Callable[[StreamExecutionEnvironment, str], None]] = {
     "kinds": kinds,
@@ -539,4 +604,5 @@ PROGRAMS: dict[str, Callable[[StreamExecutionEnvironment, str], None]] = {
     "joins": joins,
     "operators": operators,
     "files": files,
+    "tables": tables,
 }

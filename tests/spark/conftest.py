@@ -30,8 +30,11 @@ StartDriver = Callable[..., DriverProcess]
 
 #: The modules whose tests use the shared Spark context, and those that use the shared JobManager (cluster/conftest.py).
 CONTEXT = (
-    "test_basics", "test_batch_mode", "test_compaction", "test_executors", "test_programs", "test_python_files",
-    "test_rescale", "test_savepoints", "test_scheduling", "test_state_tables", "test_survival",
+    "test_basics", "test_batch_mode", "test_batch_tables", "test_compaction", "test_executors", "test_function_forms",
+    "test_kafka", "test_programs",
+    "test_python_files",
+    "test_rescale", "test_savepoints", "test_scheduling", "test_spark_tables", "test_state_tables",
+    "test_survival", "test_tables",
 )  # fmt: skip
 SESSION = ("test_commands", "test_dependencies", "test_endpoints", "test_flink_client", "test_same_results")
 

@@ -1,9 +1,8 @@
-"""A thousand epochs in one process: nothing grows. For more of them: FLOTT_TEST_SOAK_EPOCHS=20000."""
+"""Many epochs in one process: nothing grows. ``make test`` runs some hundred, ``make test-long`` some thousand."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,35 @@ import pytest
 from tests.spark.conftest import StartDriver
 from tests.spark.driver_process import SCRIPTS
 
-EPOCHS = int(os.environ.get("FLOTT_TEST_SOAK_EPOCHS", "1000"))
-#: How much more memory may be held at the end than after half of the epochs: until then the JVM fills its heap.
-DRIVER_GROWTH_MB, WORKER_GROWTH_MB, JVM_GROWTH_MB = 8, 8, 100
+FEW, MANY = 300, 3000
+#: How much more memory may be held at the end than after half of the epochs. When the JVM takes more of its heap is
+#: the collector's choice, so it is only refused what a leak of the heap's size would take.
+DRIVER_GROWTH_MB, WORKER_GROWTH_MB, JVM_GROWTH_MB = 8, 8, 400
 
 
 @pytest.mark.slow
-def test_many_epochs_leave_memory_and_files_as_they_were(start_driver: StartDriver, tmp_path: Path) -> None:
-    settings = {"folder": str(tmp_path), "epochs": EPOCHS}
-    ended = start_driver(SCRIPTS / "soak.py", json.dumps(settings)).wait(60 + EPOCHS).expect_success()
+@pytest.mark.timeout(MANY)
+@pytest.mark.parametrize("epochs", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
+def test_many_epochs_leave_memory_and_files_as_they_were(
+    start_driver: StartDriver, tmp_path: Path, epochs: int
+) -> None:
+    settings = {"folder": str(tmp_path), "epochs": epochs}
+    ended = start_driver(SCRIPTS / "soak.py", json.dumps(settings)).wait(60 + epochs).expect_success()
     *samples, result = [json.loads(line) for line in ended.stdout.splitlines()]
     print("\n".join(map(json.dumps, samples[9::10])))  # with pytest -s, or if it fails
-    assert result == {"sum": EPOCHS * 200}
-    assert samples[-1]["epoch"] == EPOCHS
+    assert result == {"sum": epochs * 200}
+    assert samples[-1]["epoch"] == epochs
     half, end = _around(samples, len(samples) // 2), _around(samples, len(samples))
-    assert end["driver_mb"] - half["driver_mb"] < DRIVER_GROWTH_MB
-    assert end["workers_mb"] - half["workers_mb"] < WORKER_GROWTH_MB
-    assert end["jvm_mb"] - half["jvm_mb"] < JVM_GROWTH_MB
-    assert max(sample["workers"] for sample in samples) <= 4
-    assert max(sample["local_files"] for sample in samples) < 50
-    assert max(sample["checkpoint_files"] for sample in samples) < 60
+    growth = {name: end[name] - half[name] for name in half}
+    assert growth["driver_mb"] < DRIVER_GROWTH_MB, growth
+    assert growth["workers_mb"] < WORKER_GROWTH_MB, growth
+    assert growth["jvm_mb"] < JVM_GROWTH_MB, growth
+    # A worker that was slow to come may get a second one beside it, and compaction may lag on a busy machine: neither
+    # goes on. So the lowest of the last samples counts.
+    for name, limit in (("workers", 4), ("local_files", 50), ("checkpoint_files", 60)):
+        last = [sample[name] for sample in samples[-8:]]
+        assert min(last) <= limit, (name, [sample[name] for sample in samples])
+        assert max(last) <= 10 * limit, (name, last)
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
 

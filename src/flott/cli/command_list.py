@@ -21,6 +21,8 @@ _CLUSTER = "Clusters and configuration"
 #: The order is that of ``flott --help``.
 COMMANDS: dict[str, Listed] = {
     "run": Listed("run:run", "Run a program on a session or as an application.", _JOBS),
+    "sql": Listed("sql:sql", "Run SQL: a shell, a file or statements.", _JOBS),
+    "sql-gateway": Listed("sql_gateway:sql_gateway", "Serve SQL over HTTP to Flink's clients.", _JOBS),
     "list": Listed("list_jobs:list_jobs", "List jobs.", _JOBS),
     "info": Listed("info:info", "Show the graph of a program or a job.", _JOBS),
     "status": Listed("status:status", "Show the status of a job.", _JOBS),

@@ -92,6 +92,10 @@ _EXTRAS = (
 )
 
 
+_NAME, _EXTRA = re.compile(r"[\w.-]+"), re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
+_NO_CONNECTORS = {extra.name for extra in _EXTRAS} | {"arrow", "columnar", "dev", "dev-connectors", "object-stores"}
+
+
 def installed_version(package: str) -> str | None:
     """Return the version of an installed package, or None."""
     try:
@@ -114,6 +118,28 @@ def packages(
         yield _wrong("pyspark", spark, "pip install 'pyspark>=4.3,<5'")
     for extra in _EXTRAS:
         yield _extra(extra, {name: version_of(name) for name in extra.packages}, _needed(extra.name, configuration))
+    yield _connectors(requirements(), version_of)
+
+
+def requirements() -> list[str]:
+    """Return what the installed package requires, with and without extras, as its metadata says."""
+    try:
+        return metadata.requires("flott") or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def _connectors(required: list[str], version_of: Callable[[str], str | None]) -> Diagnosis:
+    """Tell which connectors and formats can be used."""
+    packages: dict[str, list[str]] = {}
+    for requirement in required:
+        name, extra = _NAME.match(requirement), _EXTRA.search(requirement)
+        if name and extra and extra[1] not in _NO_CONNECTORS:
+            packages.setdefault(extra[1], []).append(name[0])
+    there = sorted(extra for extra, names in packages.items() if all(version_of(name) for name in names))
+    other = sorted(packages.keys() - set(there))
+    more = f"; more with pip install 'flott[NAME]': {', '.join(other)}" if other else ""
+    return _ok("connectors", f"{', '.join(there) or 'those that need no package'}{more}")
 
 
 def _extra(extra: Extra, found: dict[str, str | None], needed: bool) -> Diagnosis:

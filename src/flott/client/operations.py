@@ -89,10 +89,11 @@ def _error(name: str, text: str) -> FlottError:
 
 
 class Pauses:
-    """Pauses between two requests to a JobManager: short at first, longer for what takes long."""
+    """Pauses between two requests to a server: short at first, longer for what takes long."""
 
-    def __init__(self, clock: Clock):
+    def __init__(self, clock: Clock, longest_ms: int = _LONGEST_PAUSE_MS):
         self._clock = clock
+        self._longest_ms = longest_ms
         self._next_ms = _FIRST_PAUSE_MS
 
     def start_again(self) -> None:
@@ -102,4 +103,4 @@ class Pauses:
     def wait(self) -> None:
         """Wait for the next pause."""
         self._clock.wait(threading.Event(), self._next_ms)
-        self._next_ms = min(_LONGEST_PAUSE_MS, self._next_ms * 3 // 2)
+        self._next_ms = min(self._longest_ms, self._next_ms * 3 // 2)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +15,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import httpx
 
+from flott.client.access import access_headers, no_tls_context, tls_context
 from flott.common import _cluster_options as options
 from flott.common.configuration import Configuration
 from flott.errors import (
     ClusterError,
-    ConfigurationError,
     FlottError,
     JobEndedError,
     JobNotFoundError,
@@ -29,7 +28,6 @@ from flott.errors import (
     UnreachableError,
 )
 from flott.runtime.clock import Clock, SystemClock
-from flott.runtime.jobmanager.access_token import access_token_of
 from flott.runtime.jobmanager.folders import folder_of
 from flott.runtime.jobmanager.running_file import read_running
 
@@ -93,8 +91,8 @@ class RestClient:
         self._http = httpx.Client(
             transport=transport,
             timeout=timeout,
-            headers=_headers(configuration),
-            verify=_tls_context(configuration) if uses_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            headers=access_headers(configuration),
+            verify=tls_context(configuration) if uses_tls else no_tls_context(),
             trust_env=False,
         )
 
@@ -297,25 +295,6 @@ class RestClient:
 
 def _is_highly_available(configuration: Configuration) -> bool:
     return configuration.get(options.HA_TYPE) != "none"
-
-
-def _headers(configuration: Configuration) -> dict[str, str]:
-    token = access_token_of(configuration)
-    return {"Authorization": f"Bearer {token}"} if token else {}
-
-
-def _tls_context(configuration: Configuration) -> ssl.SSLContext:
-    ca = configuration.get(options.REST_TLS_CA)
-    certificate = configuration.get(options.REST_TLS_CERTIFICATE)
-    try:
-        context = ssl.create_default_context(cafile=ca)
-        if certificate:
-            context.load_cert_chain(certificate, configuration.get(options.REST_TLS_KEY))
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(
-            f"The files of flott.rest.ssl.* (ca {ca}, certificate {certificate}) cannot be used: {error}."
-        ) from error
-    return context
 
 
 def _host(address: str) -> str:

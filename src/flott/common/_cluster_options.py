@@ -142,6 +142,35 @@ WEB_DASHBOARD = (
     )
 )  # fmt: skip
 
+# --------------------------------------------------------------------------------------------------------- SQL gateway
+
+GATEWAY_ADDRESS = (
+    _key("sql-gateway.endpoint.rest.address").string_type().default_value("localhost")
+    .with_description("The address the SQL gateway listens on. Other addresses than loopback need a token or TLS.")
+)  # fmt: skip
+GATEWAY_PORT = (
+    _key("sql-gateway.endpoint.rest.port").int_type().default_value(8083).at_least(0)
+    .with_description("The port of the SQL gateway; 0: a free one.")
+)  # fmt: skip
+GATEWAY_IDLE_TIMEOUT = (
+    _key("sql-gateway.session.idle-timeout").duration_type().default_value(10 * _MINUTE).at_least(0)
+    .with_description(
+        "A session of the SQL gateway is closed when no request has used it for this time; 0: never."
+    )
+)  # fmt: skip
+GATEWAY_CHECK_INTERVAL = (
+    _key("sql-gateway.session.check-interval").duration_type().default_value(_MINUTE).at_least(1)
+    .with_description("How often the SQL gateway looks for sessions that are not used.")
+)  # fmt: skip
+GATEWAY_MAX_SESSIONS = (
+    _key("sql-gateway.session.max-num").int_type().default_value(1_000_000).at_least(1)
+    .with_description("The number of sessions that the SQL gateway may have at a time.")
+)  # fmt: skip
+GATEWAY_MAX_STATEMENTS = (
+    _key("sql-gateway.worker.threads.max").int_type().default_value(500).at_least(1)
+    .with_description("The number of statements that the SQL gateway runs at a time.")
+)  # fmt: skip
+
 # ------------------------------------------------------------------------------------------------------------- clients
 
 REST_CONNECTION_TIMEOUT = (

@@ -18,6 +18,15 @@ def is_object_location(location: str) -> bool:
     return bool(separator) and scheme.lower() in SCHEMES
 
 
+def is_hdfs_location(location: str) -> bool:
+    """Return whether a location is in HDFS.
+
+    >>> is_hdfs_location("hdfs://namenode:8020/folder")
+    True
+    """
+    return location[:7].lower() == "hdfs://"
+
+
 @dataclass(frozen=True)
 class ObjectStoreSettings:
     """Where object stores are, how long requests may take, and credentials if the configuration holds any.

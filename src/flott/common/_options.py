@@ -425,8 +425,8 @@ def check(key: str, text: str) -> bool:
     """Refuse an unknown key or an invalid value, and return whether the key has an effect."""
     if key in _OPTIONS_BY_KEY:
         _OPTIONS_BY_KEY[key].parse(text)
-    elif key.startswith(("spark.", "metrics.reporter.", "traces.reporter.")):
-        return True  # Spark and the reporters check theirs
+    elif key.startswith(("spark.", "metrics.reporter.", "traces.reporter.", "table.", "sql-client.")):
+        return True  # Spark, the reporters and the sessions of tables check theirs
     elif not key.startswith(_WITHOUT_EFFECT) or _is_misspelt(key):
         raise ConfigurationError(f"Unknown option {key!r}{suggestion(key)}")
     return key in _OPTIONS_BY_KEY

@@ -30,6 +30,7 @@ from flott.common.typeinfo._collections import (
     VariadicTupleTypeInfo,
 )
 from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
+from flott.common.typeinfo._float32 import shortest
 from flott.common.typeinfo._type_information import TypeInformation
 from flott.common.types import Row
 
@@ -137,7 +138,7 @@ def _number(value: float) -> str:
 
 _BASIC: dict[BasicType, TextForm] = {
     BasicType.BOOLEAN: lambda value: "true" if value else "false",
-    BasicType.FLOAT: _number,
+    BasicType.FLOAT: lambda value: _number(shortest(value)),
     BasicType.DOUBLE: _number,
     BasicType.INSTANT: lambda value: _instant(value),
 }

@@ -77,11 +77,23 @@ def _parse_bytes(text: str) -> int:
 
 
 def _parse_list(text: str) -> list[str]:
-    """Parse a list in Flink's two spellings: ``a;b`` and ``[a, b]``."""
-    text = text.strip()
-    bracketed = text.startswith("[") and text.endswith("]")
-    parts = text[1:-1].split(",") if bracketed else text.split(";")
-    return [part.strip().strip("\"'") if bracketed else part for part in parts if part.strip()]
+    """Parse a list in Flink's two spellings: ``a;b``, and YAML: ``[a, 'b, c']`` or lines that begin with ``- ``."""
+    stripped = text.strip()
+    if (stripped.startswith("[") and stripped.endswith("]")) or stripped.startswith("- "):
+        found = _parse_yaml(text)
+        if isinstance(found, list):
+            return [to_text(item) for item in found]
+    return [part for part in text.split(";") if part.strip()]
+
+
+def _parse_yaml(text: str) -> Any:
+    import yaml  # here, because tasks import this module and need not have the package
+
+    # The base loader leaves scalars as they are written, so that 1e3 or yes stay texts.
+    try:
+        return yaml.load(text, yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(text) from error
 
 
 _ENTRY = re.compile(r"\s*('(?:[^']|'')*'|[^,:']*):('(?:[^']|'')*'|[^,']*)(?:,|$)")
@@ -89,6 +101,10 @@ _ENTRY = re.compile(r"\s*('(?:[^']|'')*'|[^,:']*):('(?:[^']|'')*'|[^,']*)(?:,|$)
 
 def _parse_map(text: str) -> dict[str, str]:
     entries: dict[str, str] = {}
+    if text.startswith("{") and text.rstrip().endswith("}"):
+        found = _parse_yaml(text)
+        if isinstance(found, dict):
+            return {str(key): to_text(value) for key, value in found.items()}
     position = 0
     while position < len(text):
         match = _ENTRY.match(text, position)
@@ -100,7 +116,7 @@ def _parse_map(text: str) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'" if re.search(r"[,:']|^\s|\s$", text) else text
+    return "'" + text.replace("'", "''") + "'" if re.search(r"[,:']|^[\s{]|\s$", text) else text
 
 
 def _unquoted(text: str) -> str:

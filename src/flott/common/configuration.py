@@ -25,6 +25,8 @@ class Configuration:
 
     def __init__(self, other: Configuration | None = None):
         self._values: dict[str, str] = {} if other is None else dict(other._values)
+        #: Values that are no text, as they were set. Flink's configuration hands these out in ``add_all_to_dict``.
+        self._typed: dict[str, Any] = {} if other is None else dict(other._typed)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Configuration:
@@ -59,6 +61,9 @@ class Configuration:
             self._values[key] = to_text(value)
         except ValueError as error:
             raise ConfigurationError(f"Option {key}: {error}. Give a text, a number, a duration or a list.") from None
+        self._typed.pop(key, None)
+        if isinstance(value, bool | int | float):
+            self._typed[key] = value
         return self
 
     def _get(self, key: str, value_type: ValueType[T], default: T) -> T:
@@ -93,7 +98,9 @@ class Configuration:
         return default_value if text is None else bytearray(base64.b64decode(text))
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        return self._set(key, base64.b64encode(value).decode("ascii"))
+        self._set(key, base64.b64encode(value).decode("ascii"))
+        self._typed[key] = bytearray(value)
+        return self
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
@@ -113,17 +120,25 @@ class Configuration:
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
         """Add all entries of ``other``, each key with ``prefix``."""
         for key, value in other._values.items():
-            self._values[(prefix or "") + key] = value
+            own = (prefix or "") + key
+            self._values[own] = value
+            self._typed.pop(own, None)
+            if key in other._typed:
+                self._typed[own] = other._typed[key]
         return self
 
-    def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Add all entries to a dict. Numbers, booleans and bytes have the type with which they were set."""
         target_dict.update(self._values)
+        target_dict.update(self._typed)
 
     def to_dict(self) -> dict[str, str]:
+        """Return all entries as texts."""
         return dict(self._values)
 
     def remove_config(self, key: str) -> bool:
         """Remove the key, and return whether it was set."""
+        self._typed.pop(key, None)
         return self._values.pop(key, None) is not None
 
     def __eq__(self, other: object) -> bool:

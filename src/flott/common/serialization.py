@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import codecs
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flott._absent import names_of
 from flott.common._text_form import TextForm, text_form
@@ -40,13 +41,32 @@ class SerializationSchema(ABC):
     def serialize(self, element: Any) -> bytes:
         """Return the bytes of one record."""
 
+    def serialize_batch(self, elements: Sequence[Any]) -> list[bytes]:
+        """Return the bytes of each record. Override it where many at once are faster. Flott only."""
+        return list(map(self.serialize, elements))
+
 
 class DeserializationSchema(ABC):
     """Converts the bytes of a message to a record."""
 
+    #: Whether ``deserialize`` returns a list of records, because one message may hold several. Flott only.
+    returns_lists: ClassVar[bool] = False
+
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
-        """Return the record of one message."""
+        """Return the record of one message, or ``None`` to leave the message out.
+
+        Raise an exception if the message cannot be read: :class:`~flott.errors.TypeMismatchError` is what the schemas
+        of Flott raise. The source's ``on_error`` then decides.
+        """
+
+    def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
+        """Return what ``deserialize`` returns for each message, or raise if one is unreadable. Flott only.
+
+        Override it where many at once are faster. After an exception the messages are deserialized one by one, so it
+        need not say which one is unreadable.
+        """
+        return list(map(self.deserialize, messages))
 
     @abstractmethod
     def get_produced_type(self) -> TypeInformation:
@@ -78,7 +98,23 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return element.encode(self.charset)
 
     def deserialize(self, message: bytes) -> str:
-        return message.decode(self.charset)
+        try:
+            return message.decode(self.charset)
+        except UnicodeDecodeError as error:
+            raise TypeMismatchError(
+                f"Expected text in {self.charset}, found {message[:120]!r}: {error.reason} at byte {error.start}."
+            ) from error
+
+    def serialize_batch(self, elements: Sequence[Any]) -> list[bytes]:
+        charset = self.charset
+        try:
+            return [str.encode(element, charset) for element in elements]
+        except TypeError:
+            return list(map(self.serialize, elements))
+
+    def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
+        charset = self.charset
+        return [message.decode(charset) for message in messages]
 
     def get_produced_type(self) -> TypeInformation:
         return BasicTypeInfo.STRING_TYPE_INFO()
@@ -97,6 +133,9 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
     def deserialize(self, message: bytes) -> bytes:
         return message
+
+    def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
+        return list(messages)
 
     def get_produced_type(self) -> TypeInformation:
         return PrimitiveArrayTypeInfo(BasicTypeInfo.BYTE_TYPE_INFO())

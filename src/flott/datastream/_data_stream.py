@@ -27,6 +27,8 @@ from flott.datastream._step_settings import ProgramStep, is_integer, own_name
 from flott.datastream.connectors.base import Sink
 from flott.datastream.connectors.collect import CollectSink
 from flott.datastream.connectors.print import PrintSink
+from flott.datastream.connectors.spark import SparkTableSink
+from flott.datastream.connectors.spark import staging_folder as default_staging_folder
 from flott.datastream.functions._basic import (
     FilterFunction,
     FlatMapFunction,
@@ -345,6 +347,20 @@ class DataStream(ProgramStep, Generic[T]):
         name = f"Sink: {type(sink).__name__.removesuffix('Sink') or 'Writer'}"
         made = self._environment._program.add(name, Operation(specs.SinkSpec(sink, self._declared())), (self._id,))
         return DataStreamSink(self._environment, made.id)
+
+    def to_spark(
+        self, table: str, schema: Any = None, mode: str = "append", staging_folder: str | None = None
+    ) -> DataStreamSink:
+        """Write the records of a bounded job into a table of Spark's catalog, when the job has finished.
+
+        ``schema`` is that of the rows, by default the declared type. Rows wait in ``staging_folder``, which the driver,
+        all tasks and Spark must reach; by default it is below the folder of checkpoints. ``mode``: append, overwrite.
+        """
+        schema = self._declared() if schema is None else schema
+        if schema is None:
+            raise ProgramError(f"to_spark({table!r}) needs a schema: pass one, or declare the type of the records.")
+        folder = staging_folder or default_staging_folder(self._environment._configuration)
+        return self.sink_to(SparkTableSink.for_table(table, schema).with_mode(mode).with_staging_folder(folder).build())
 
     def add_sink(self, sink_func: Sink[T]) -> DataStreamSink:
         """Write the records to a sink. Flink's older name of :meth:`sink_to`."""

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -220,7 +220,8 @@ def _start(stream: DataStream[T], sample: Sample[T], size: int) -> JobClient:
     # One subtask, so that the order of each split is kept.
     program.add("Sink: Preview", sink, (ident,), uid="flott.preview", parallelism=1)
     defaults = environment._defaults(None)
-    graph = translate(program, environment._defaults(f"Preview of {defaults.job_name}"))
+    looking = replace(defaults, job_name=f"Preview of {defaults.job_name}", side_effects=False)
+    graph = translate(program, looking)
     configuration = preview_configuration(environment._configuration, size)
     return execution.executor_of(configuration).submit(graph, configuration)
 

@@ -31,6 +31,8 @@ from flott.datastream.connectors.base import Source
 from flott.datastream.connectors.collection import CollectionSource
 from flott.datastream.connectors.file_system._formats import StreamFormat
 from flott.datastream.connectors.file_system._source import FileSource
+from flott.datastream.connectors.spark import DataFrameSource
+from flott.datastream.connectors.spark import staging_folder as default_staging_folder
 from flott.datastream.execution_mode import RuntimeExecutionMode
 from flott.datastream.functions._legacy import SourceFunction
 from flott.datastream.slot_sharing_group import SlotSharingGroup
@@ -296,6 +298,17 @@ class StreamExecutionEnvironment(IgnoredSettings):
                 f" {type(collection).__name__}."
             ) from None
         return self.add_source(CollectionSource(elements), "Collection Source", type_info)
+
+    def from_spark(
+        self, dataframe: Any, staging_folder: str | None = None, keep: bool = False, type_info: TypeHint | None = None
+    ) -> DataStream[Any]:
+        """Return the rows of a DataFrame of Spark, which is computed by this call.
+
+        Its rows are written below ``staging_folder``, which Spark, the driver and all tasks must reach; by default it
+        is below the folder of checkpoints. They are deleted when the job has read them, unless ``keep`` is set.
+        """
+        folder = staging_folder or default_staging_folder(self._configuration)
+        return self.add_source(DataFrameSource.of(dataframe, folder, keep), "Spark DataFrame", type_info)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
         """Return the lines of a file, or of all files in a directory. PyFlink 1.x; see ``FileSource`` for more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from flott.graph.guarantees import guarantee_of
 from flott.graph.stream_graph import StreamGraph, StreamNode
 
 
@@ -20,6 +21,8 @@ def _node(graph: StreamGraph, node: StreamNode) -> dict[str, object]:
         "contents": node.description or node.name,
         "parallelism": node.parallelism,
     }
+    if (guarantee := guarantee_of(node)) is not None:
+        entry["guarantee"] = guarantee.value
     if edges := graph.edges_into(node.id):
         entry["predecessors"] = [
             {"id": int(edge.source), "ship_strategy": edge.partitioning.label, "side": "second"} for edge in edges

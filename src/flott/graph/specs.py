@@ -38,12 +38,17 @@ class OperatorSpec:
     """Common root of all specs, for type annotations only."""
 
 
+#: The tag of a source's side output for records that cannot be decoded.
+DEAD_LETTERS = "flott-dead-letters"
+
+
 @dataclass(frozen=True)
 class SourceSpec(OperatorSpec):
     """Reads a source and assigns timestamps and watermarks per split."""
 
     source: Source[Any]
     strategy: WatermarkStrategy
+    acknowledges: bool = True  #: whether the source tells the outside world how far it has come
 
 
 @dataclass(frozen=True)
@@ -185,3 +190,10 @@ class SinkSpec(OperatorSpec):
 
     sink: Sink[Any]
     record_type: TypeInformation | None = None  #: what the program declares its records to be
+
+
+@dataclass(frozen=True)
+class ColumnarSpec(OperatorSpec):
+    """A step of a query over tables, on columns."""
+
+    operation: Any  #: a ``ColumnarOperation`` of ``flott.table._plan.operations``

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flott.errors import ProgramError
 from flott.graph.connection import connect
 from flott.graph.partitioning import Partitioning
-from flott.graph.specs import SourceSpec
+from flott.graph.specs import DEAD_LETTERS, SinkSpec, SourceSpec
 from flott.graph.stream_graph import NodeId, StreamGraph, StreamNode
 from flott.graph.transformations import (
     DEFAULT_SLOT_SHARING_GROUP,
@@ -36,6 +36,8 @@ class Defaults:
     chaining_enabled: bool = True
     auto_generated_uids: bool = True  #: whether an operator may go without a uid
     runtime_mode: str = "STREAMING"  #: the name of a RuntimeExecutionMode
+    #: False: sources write no dead letters and acknowledge nothing, because the job only looks at their records.
+    side_effects: bool = True
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,17 @@ def translate(program: Program, defaults: Defaults) -> StreamGraph:
     """Build the stream graph of everything in the program that leads to a sink."""
     reachable = _reachable_from_sinks(program)
     steps = [t for t in program if t.id in reachable]
+    steps = [*steps, *_dead_letter_sinks(steps)] if defaults.side_effects else [_muted(t) for t in steps]
     producers = _producers(steps)
     groups = _slot_sharing_groups(steps, producers)
     side_types = _side_types(steps, producers)
-    nodes = tuple(
-        _node(t, t.step, groups[t.id], side_types.get(t.id, {}), defaults)
-        for t in steps
-        if isinstance(t.step, Operation)
-    )
-    by_id = {node.id: node for node in nodes}
+    by_id: dict[NodeId, StreamNode] = {}
+    for t in steps:
+        if isinstance(t.step, Operation):
+            read = {up.node for source in t.inputs for up in producers[source]}
+            followed = _followed_parallelism(t.step, [by_id[NodeId(ident)] for ident in read])
+            by_id[NodeId(t.id)] = _node(t, t.step, groups[t.id], side_types.get(t.id, {}), defaults, followed)
+    nodes = tuple(by_id.values())
     edges = tuple(
         connect(by_id[NodeId(up.node)], by_id[NodeId(t.id)], index, up.partitioning, up.side_tag)
         for t in steps
@@ -92,6 +96,36 @@ def _reachable_from_sinks(program: Program) -> set[TransformationId]:
             seen.add(ident)
             pending.extend(program[ident].inputs)
     return seen
+
+
+def _dead_letter_sinks(steps: list[Transformation]) -> list[Transformation]:
+    """Return the sinks of sources that keep records which cannot be decoded. They are side outputs of their source, so
+    they have the guarantee of every other sink. The program does not contain them: they stay when its sinks go."""
+    added: list[Transformation] = []
+    last = max(t.id for t in steps)
+    for t in steps:
+        if not (isinstance(t.step, Operation) and isinstance(t.step.spec, SourceSpec)):
+            continue
+        sink = t.step.spec.source.on_error.dead_letters
+        if sink is not None:
+            tapped, written = TransformationId(last + 1), TransformationId(last + 2)
+            last = written
+            tag = Transformation(tapped, "dead letters", SideOutput(DEAD_LETTERS), (t.id,), t.source_line)
+            name = f"Dead letters of {t.name.removeprefix('Source: ')}"
+            uid = f"{t.uid}-dead-letters" if t.uid is not None else None
+            write = Transformation(
+                written, name, Operation(SinkSpec(sink)), (tapped,), t.source_line,
+                uid=uid, parallelism=t.parallelism, max_parallelism=t.max_parallelism, implicit=True,
+            )  # fmt: skip
+            added += [tag, write]
+    return added
+
+
+def _muted(t: Transformation) -> Transformation:
+    """Return a source that acknowledges nothing; any other step as it is."""
+    if isinstance(t.step, Operation) and isinstance(t.step.spec, SourceSpec):
+        return replace(t, step=replace(t.step, spec=replace(t.step.spec, acknowledges=False)))
+    return t
 
 
 def _producers(steps: Iterable[Transformation]) -> _Producers:
@@ -139,10 +173,15 @@ def _side_types(
 
 
 def _node(
-    t: Transformation, operation: Operation, group: str, side_types: Mapping[str, TypeInformation], defaults: Defaults
+    t: Transformation,
+    operation: Operation,
+    group: str,
+    side_types: Mapping[str, TypeInformation],
+    defaults: Defaults,
+    followed: int | None,
 ) -> StreamNode:
     max_parallelism = t.max_parallelism or defaults.max_parallelism
-    own_parallelism = t.parallelism or _preferred_parallelism(operation)
+    own_parallelism = t.parallelism or _preferred_parallelism(operation) or followed
     parallelism = own_parallelism or min(defaults.parallelism, max_parallelism)
     if parallelism > max_parallelism:
         raise ProgramError(
@@ -167,6 +206,14 @@ def _node(
         chaining=t.chaining,
         source_line=t.source_line,
     )
+
+
+def _followed_parallelism(operation: Operation, producers: list[StreamNode]) -> int | None:
+    """Return the parallelism that a sink takes from the one operator with a fixed parallelism that it reads, if any."""
+    if not (isinstance(operation.spec, SinkSpec) and operation.spec.sink.follows_input and len(producers) == 1):
+        return None
+    (producer,) = producers
+    return producer.parallelism if producer.fixed_parallelism else None
 
 
 def _preferred_parallelism(operation: Operation) -> int | None:

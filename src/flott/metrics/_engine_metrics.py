@@ -251,6 +251,9 @@ STATE_ENTRIES = _gauge("stateEntries", Scope.OPERATOR, "entries", "Entries of st
 
 # --- a subtask of a source: only sources that know these numbers have them -------------------------------------------
 
+RECORDS_IN_ERRORS = _counter(
+    "numRecordsInErrors", Scope.OPERATOR, _RECORDS, "Records that could not be decoded and were left out.", (Scope.JOB,)
+)
 WATERMARK_LAG = _gauge(
     "watermarkLag", Scope.OPERATOR, _MS, "Milliseconds that event time is behind the clock.", Combine.MAX
 )

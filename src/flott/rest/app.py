@@ -26,6 +26,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from flott.common import _cluster_options as options
+from flott.common.configuration import Configuration
 from flott.rest import endpoints as endpoint_modules
 from flott.rest.dashboard import Dashboard
 from flott.rest.endpoint import Endpoint, RestCall, parse_parameter
@@ -109,19 +110,33 @@ class Routes:
         return self.parameter
 
 
-class RequestHandler:
-    """Admit every request, find its endpoint, validate it, and respond in Flink's form."""
+class EndpointHandler:
+    """Admit every request, find its endpoint, validate it, and respond in Flink's form.
 
-    def __init__(self, gateway: ClusterGateway, programs: ProgramStore, operations: Operations, routes: Routes):
-        self._gateway = gateway
-        self._programs = programs
-        self._operations = operations
+    ``flott.rest.gateway`` serves another table of endpoints with it.
+    """
+
+    def __init__(self, configuration: Configuration, routes: Routes):
         self._routes = routes
-        self._access = Access.of(gateway.configuration)
-        self._dashboard = Dashboard.of(gateway.configuration)
-        self._max_content = gateway.configuration.get(options.REST_MAX_CONTENT)
-        self._allowed_origin = gateway.configuration.get(options.WEB_ALLOW_ORIGIN)
+        self._access = Access.of(configuration)
+        self._max_content = configuration.get(options.REST_MAX_CONTENT)
+        self._allowed_origin = configuration.get(options.WEB_ALLOW_ORIGIN)
         self._active = 0
+
+    def page(self, path: str) -> Response | None:
+        """Return what is served at a path besides the endpoints."""
+        return None
+
+    def segments(self, request: Request) -> list[str]:
+        """Return the segments of the path, without the version."""
+        segments = path_segments(request.scope)
+        return segments[1:] if segments[:1] == ["v1"] else segments
+
+    def make_call(
+        self, request: Request, endpoint: Endpoint, path: Mapping[str, Any], query: Mapping[str, Any], body: Any
+    ) -> Any:
+        """Return what the endpoint's handler receives."""
+        raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -142,16 +157,16 @@ class RequestHandler:
 
     async def _answer(self, request: Request) -> Response:
         if self._active > MAX_ACTIVE:
-            raise Refusal(503, f"The JobManager is answering {MAX_ACTIVE} requests already: try again later.")
+            raise Refusal(503, f"The server is answering {MAX_ACTIVE} requests already: try again later.")
         if sum(len(name) + len(value) for name, value in request.headers.raw) > MAX_HEADERS:
             raise Refusal(431, f"The headers of a request have at most {MAX_HEADERS} bytes.")
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return Response(status_code=204, headers=PREFLIGHT)
         self._access.admit(request.headers)
         method = "GET" if request.method == "HEAD" else request.method
-        if method == "GET" and (page := self._dashboard.page(request.url.path.removeprefix("/"))) is not None:
+        if method == "GET" and (page := self.page(request.url.path.removeprefix("/"))) is not None:
             return page
-        found = self._routes.find(method, _path_segments(request.scope))
+        found = self._routes.find(method, self.segments(request))
         if found is None:
             raise Refusal(404, f"Not found: {request.method} {request.url.path}")
         endpoint, texts = found
@@ -166,13 +181,32 @@ class RequestHandler:
             reply = await reply
         return reply if isinstance(reply, Response) else json_response(reply, endpoint.status)
 
-    async def _call(self, request: Request, endpoint: Endpoint, texts: Sequence[str]) -> RestCall:
+    async def _call(self, request: Request, endpoint: Endpoint, texts: Sequence[str]) -> Any:
         path = {
             name: parse_parameter(name, unquote(text, errors="surrogateescape"))
             for name, text in zip(endpoint.parameters, texts, strict=True)
         }
         query = {query.name: query.parse(request.query_params.getlist(query.name)) for query in endpoint.query}
         body = None if endpoint.body is None else await _body(request, endpoint)
+        return self.make_call(request, endpoint, path, query, body)
+
+
+class RequestHandler(EndpointHandler):
+    """Serves a JobManager: its endpoints and its dashboard."""
+
+    def __init__(self, gateway: ClusterGateway, programs: ProgramStore, operations: Operations, routes: Routes):
+        super().__init__(gateway.configuration, routes)
+        self._gateway = gateway
+        self._programs = programs
+        self._operations = operations
+        self._dashboard = Dashboard.of(gateway.configuration)
+
+    def page(self, path: str) -> Response | None:
+        return self._dashboard.page(path)
+
+    def make_call(
+        self, request: Request, endpoint: Endpoint, path: Mapping[str, Any], query: Mapping[str, Any], body: Any
+    ) -> RestCall:
         return RestCall(self._gateway, self._programs, self._operations, request, endpoint, path, query, body)
 
 
@@ -215,14 +249,10 @@ def error_response(error: BaseException, request: Request) -> Response:
     return response
 
 
-def _path_segments(scope: Scope) -> list[str]:
-    """Return the segments of the path, still percent-encoded, without the version.
-
-    An encoded slash separates nothing.
-    """
+def path_segments(scope: Scope) -> list[str]:
+    """Return the segments of the path, still percent-encoded. An encoded slash separates nothing."""
     raw = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
-    segments = _segments(raw.decode("latin-1").partition("?")[0])
-    return segments[1:] if segments[:1] == ["v1"] else segments
+    return _segments(raw.decode("latin-1").partition("?")[0])
 
 
 def _segments(path: str) -> list[str]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: The pattern of each path parameter with a fixed form. All others are free text.
 HEX_PARAMETERS = frozenset({"jobid", "vertexid", "triggerid", "applicationid"})
-INTEGER_PARAMETERS = frozenset({"checkpointid", "subtaskindex", "attempt"})
+INTEGER_PARAMETERS = frozenset({"checkpointid", "subtaskindex", "attempt", "token"})
 
 _HEX = re.compile(r"[0-9a-fA-F]{32}")
 _INTEGER = re.compile(r"[0-9]{1,18}")
@@ -108,7 +108,7 @@ class Endpoint:
 
     method: str
     path: str  #: contains ``:name`` for parameters
-    handler: Callable[[RestCall], Any]
+    handler: Callable[[Any], Any]  #: receives a ``RestCall``, or the call of another application
     reply: Any
     summary: str
     tag: str

@@ -27,7 +27,7 @@ from flott.runtime.managed_state.files.file_sequence import FileSequence, StateF
 from flott.runtime.managed_state.files.sequence_reader import SequenceReader, open_sequence
 from flott.runtime.managed_state.files.state_file import create_state_file, encode_file, open_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
-from flott.runtime.managed_state.key_groups import groups_of, key_group_of
+from flott.runtime.managed_state.key_groups import SameGroup, groups_of, key_group_of
 from flott.runtime.managed_state.kinds.registry import kind_of
 from flott.runtime.managed_state.kinds.table_kind import Delta, Table
 from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStateFile, StateShape
@@ -273,7 +273,7 @@ def _made(new: Sequence[_NewTable], group: KeyGroup) -> dict[str, Delta]:
 
 def _dumped(name: str, table: Table, group: KeyGroup) -> Iterator[tuple[str, Delta]]:
     """Return what a table of one key group holds; nothing if it is empty."""
-    for delta in table.dump(lambda entry: group).values():
+    for delta in table.dump(SameGroup(group)).values():
         yield name, delta
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from flott.datastream.connectors.base import (
     CommitPermit,
     Committer,
+    Guarantee,
     Json,
     Sink,
     SinkWriter,
@@ -55,6 +56,10 @@ class LedgerSink(Sink[Any]):
 
     def __init__(self, ledger: Ledger):
         self._name = ledger.name
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee.EXACTLY_ONCE
 
     def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
         token = f"{context.operator_id}:{context.subtask}:{context.attempt_id}:{context.epoch}"

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import httpx
+import pyarrow.parquet as pq
 
 from tests.spark.cluster.conftest import PROGRAMS, TALLY, Session, counts, run_cli
 
@@ -30,6 +31,13 @@ def test_a_program_gives_the_same_results_uploaded_on_a_session_locally_and_on_a
         assert (ended["state"], ended["records-in"]) == ("FINISHED", int(RECORDS))
     session.await_status(job, "FINISHED")
     assert [counts(output) for output in (uploaded, on_session, local, local_cluster)] == [EXPECTED] * 4
+
+
+def test_a_job_of_a_session_writes_into_a_table_of_its_spark(session: Session, tmp_path: Path) -> None:
+    table = f"numbers_{tmp_path.name.replace('-', '_')}"
+    session.cli("run", "--target", "session", PROGRAMS / "numbers_to_table.py", table, tmp_path / "staging")
+    [folder] = [path for path in session.folder.rglob(f"*{table}*") if path.is_dir()]
+    assert sorted(row["id"] for row in pq.read_table(folder).to_pylist()) == list(range(100))
 
 
 def _run_uploaded(session: Session, output: Path) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.spark.cluster.conftest import PROGRAMS, Session, counts, wait_for
 
@@ -89,6 +90,7 @@ def operation(http: httpx.Client, path: str) -> dict[str, Any]:
     return dict(found or {})
 
 
+@pytest.mark.long
 def test_twenty_jobs_come_and_go_under_load_and_nobody_is_disturbed(
     sessions: Callable[..., Session], tmp_path: Path
 ) -> None:

@@ -44,9 +44,9 @@ def test_a_configuration_is_copied_merged_and_compared():
     assert other.remove_config("a")
     assert not other.remove_config("a")
     assert not other.contains_key("a")
-    target = {"z": "0"}
+    target: dict[str, object] = {"z": "0"}
     one.add_all_to_dict(target)
-    assert target == {"z": "0", "a": "1"}
+    assert target == {"z": "0", "a": 1}
     assert str(one) == "{a=1}"
 
 

@@ -35,6 +35,8 @@ INSIDE = Types.ROW([Types.STRING(), Types.BOOLEAN()])
         (Types.DOUBLE(), float("nan"), "NaN"),
         (Types.DOUBLE(), float("-inf"), "-Infinity"),
         (Types.FLOAT(), 1.98932, "1.98932"),
+        (Types.FLOAT(), 110.0999984741211, "110.1"),
+        (Types.FLOAT(), float("-inf"), "-Infinity"),
         (Types.BIG_DEC(), decimal.Decimal("1E+3"), "1E+3"),
         (Types.SQL_DATE(), datetime.date(2021, 1, 9), "2021-01-09"),
         (Types.SQL_TIME(), datetime.time(12, 0, 0, 5), "12:00:00"),

@@ -9,12 +9,14 @@ import pickle
 from collections import namedtuple
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.common.time import Instant
 from flott.common.typeinfo import ExternalTypeInfo, LocalTimeTypeInfo, TypeInformation, Types
+from flott.common.typeinfo._float32 import rounded, shortest
 from flott.common.types import Row, RowKind
 from flott.errors import ProgramError, TypeMismatchError
 
@@ -338,3 +340,30 @@ def test_conform_accepts_exactly_what_the_slow_check_accepts(case: tuple[Any, li
     assert type_info.conform(conformed) is conformed
     if not any(new is not old for new, old in zip(conformed, values, strict=True)):
         assert conformed is values
+
+
+@given(st.lists(st.floats() | st.none() | st.integers(-(2**60), 2**60), max_size=5))
+def test_floats_have_32_bits(values: list[Any]):
+    def expected(value: Any) -> Any:
+        return None if value is None else numpy.float32(float(value)).item()
+
+    with numpy.errstate(over="ignore"):
+        wanted = [expected(value) for value in values]
+    found = Types.FLOAT().conform(values)
+    assert list(map(repr, found)) == list(map(repr, wanted))
+    assert list(map(repr, Types.FLOAT().conform(found))) == list(map(repr, wanted))
+    tuples = Types.TUPLE([Types.FLOAT(), Types.INT()]).conform([(value, 1) for value in values])
+    assert [repr(each) for each, _ in tuples] == list(map(repr, wanted))
+
+
+def test_a_double_keeps_its_64_bits():
+    assert Types.DOUBLE().conform([110.1, 1]) == [110.1, 1.0]
+    assert Types.FLOAT().conform([110.1]) == [110.0999984741211]
+    assert Types.FLOAT() != Types.DOUBLE()
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_the_shortest_text_of_a_float_is_read_as_the_same(value: float):
+    short = shortest(value)
+    assert rounded([short]) == rounded([value])
+    assert len(repr(short)) <= len(repr(value))

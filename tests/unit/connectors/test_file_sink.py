@@ -36,8 +36,8 @@ from flott.datastream.connectors.file_system import (
 from flott.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvSchema
 from flott.datastream.formats.json import JsonLinesEncoder
 from flott.errors import ProgramError, StateError, StorageError, TypeMismatchError
+from flott.testing.connectors.source_run import run_source, through_json
 from flott.testing.sinks import commit_permit
-from tests.unit.connectors.source_driver import run_source, through_json
 
 LINES = Encoder.simple_string_encoder()
 MINUTE = 60_000

@@ -34,9 +34,9 @@ from flott.datastream.connectors.file_system import (
     StreamFormat,
 )
 from flott.datastream.formats.csv import CsvReaderFormat, CsvSchema
-from flott.errors import ProgramError, StorageError, TypeMismatchError
+from flott.errors import BadRecordError, ProgramError, StorageError, TypeMismatchError
 from flott.runtime.connectors.files.lines import LineCursor, split_lines
-from tests.unit.connectors.source_driver import Run, enumerator_of, run_source, through_json
+from flott.testing.connectors.source_run import SourceRun, enumerator_of, run_source, through_json
 
 TEXT = StreamFormat.text_line_format()
 seeds = st.integers(0, 2**32)
@@ -161,8 +161,8 @@ def test_missing_paths_are_refused_before_anything_runs(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", tmp_path / "*.txt"):
         with pytest.raises(ProgramError, match=str(path).replace("*", r"\*")):
             enumerator_of(source_of(TEXT, path), None)
-    with pytest.raises(ProgramError, match="hdfs"):
-        source_of(TEXT, "hdfs://bucket/key")
+    with pytest.raises(ProgramError, match="ftp"):
+        source_of(TEXT, "ftp://bucket/key")
 
 
 def test_empty_directories_and_empty_files_end_at_once(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_file_that_grows_is_read_to_the_size_it_had(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one\ntwo\nthr")
 
-    def grow(run: Run) -> None:
+    def grow(run: SourceRun) -> None:
         with file.open("a") as more:
             more.write("ee\nfour\n")
 
@@ -221,7 +221,7 @@ def test_a_watched_directory_gives_each_file_once_whenever_it_appears(tmp_path: 
     written: list[str] = []
     rng = Random(7)
 
-    def drop_files(run: Run) -> None:
+    def drop_files(run: SourceRun) -> None:
         if run.epochs % 5 == 0 and len(written) < 120:
             name = f"{rng.randint(0, 999):03d}-{run.epochs}"
             content = [f"{name}:{n}" for n in range(rng.randint(1, 10))]
@@ -277,7 +277,7 @@ def test_other_character_sets(tmp_path: Path, charset: str) -> None:
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"good\nb\xffd\ngood\n")
-    with pytest.raises(TypeMismatchError, match=r"a\.txt, byte 6: .*UTF-8.*b'b\\xffd\\n'"):
+    with pytest.raises(BadRecordError, match=r"a\.txt, byte 6: .*UTF-8.*b'b\\xffd\\n'"):
         read_all(source_of(TEXT, tmp_path, block_bytes=None))
     with pytest.raises(ProgramError, match="klingon"):
         StreamFormat.text_line_format("klingon")
@@ -305,7 +305,7 @@ def test_json_lines_come_back_as_they_were(records: list[dict[str, Any]], block:
 def test_malformed_json_is_named_or_skipped_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bad = b'{"a": 2\n[1\n2]\n3,4\n{"a": "\xff"}\n' + b"x" * 500
     (tmp_path / "a.jsonl").write_bytes(b'{"a": 1}\n\n' + bad + b'\n{"a": 3}\n')
-    with pytest.raises(TypeMismatchError, match=r"a\.jsonl, byte 10: expected a line of JSON"):
+    with pytest.raises(BadRecordError, match=r"a\.jsonl, byte 10: .*expected a line of JSON"):
         read_all(source_of(StreamFormat.json_lines_format(), tmp_path))
     source = source_of(StreamFormat.json_lines_format(on_error="skip"), tmp_path, block_bytes=None)
     reader = source.create_reader()
@@ -352,16 +352,16 @@ def test_csv_without_a_header_gives_tuples_and_types_convert(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("k,v\n1,2\n3\n", "byte 8: expected 2 fields, found 1"),
-        ('k,v\n1,2\n"3"x,4\n', "byte 8: expected separated values"),
-        ("k,v\n1,2\nx,4\n", "byte 8: 'x' is no int"),
+        ("k,v\n1,2\n3\n", "byte 8: .*expected 2 fields, found 1"),
+        ('k,v\n1,2\n"3"x,4\n', "byte 8: .*expected separated values"),
+        ("k,v\n1,2\nx,4\n", "byte 8: .*'x' is no int"),
         ('k,v\n1,2\n3,"open\n', "byte 8: .*unexpected end of data"),
         ("k,v\n1,2\n3,\udcff\n", "byte 8: .*can't decode byte 0xff"),
     ],
 )
 def test_malformed_csv_is_named_or_skipped(tmp_path: Path, content: str, reason: str) -> None:
     (tmp_path / "a.csv").write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(TypeMismatchError, match=rf"a\.csv, {reason}"):
+    with pytest.raises(BadRecordError, match=rf"a\.csv, {reason}"):
         read_all(source_of(StreamFormat.csv_format(types={"k": int}), tmp_path))
     lenient = StreamFormat.csv_format(types={"k": int}, on_error="skip")
     assert read_all(source_of(lenient, tmp_path)) == [{"k": 1, "v": "2"}]

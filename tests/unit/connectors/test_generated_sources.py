@@ -15,7 +15,7 @@ from flott.datastream.connectors.collection import CollectionSource
 from flott.datastream.connectors.datagen import DataGeneratorSource
 from flott.datastream.connectors.number_seq import NumberSequenceSource
 from flott.errors import ProgramError, StateError
-from tests.unit.connectors.source_driver import enumerator_of, run_source, through_json
+from flott.testing.connectors.source_run import enumerator_of, run_source, through_json
 
 seeds = st.integers(0, 2**32)
 

@@ -283,6 +283,7 @@ def test_the_execution_plan_has_the_shape_flink_s_visualizer_reads() -> None:
                 "id": 1,
                 "type": "Source: Collection Source",
                 "pact": "Data Source",
+                "guarantee": "exactly-once",
                 "contents": "Source: Collection Source",
                 "parallelism": 1,
             },

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
+from flott.common._secrets import HIDDEN, shown
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
@@ -44,7 +45,6 @@ from flott.rest.shapes.metrics import (
     watermarks,
 )
 from flott.rest.shapes.values.numbers import metric_text, whole
-from flott.rest.shapes.values.secrets import HIDDEN, shown
 from flott.rest.shapes.values.statistics import aggregate, quantiles, quantiles_of
 from flott.rest.shapes.vertex.backpressure import back_pressure, shares
 from flott.rest.shapes.vertex.states import JobState, TaskStateName, all_subtasks, job_state, task_state

@@ -683,7 +683,7 @@ def process(harness: OperatorHarness, epoch: list[Any]) -> None:
     harness.process_elements(epoch, timestamps=[timestamp for _, timestamp in epoch])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(epochs)
 def test_in_one_subtask_a_harness_gives_exactly_what_a_job_gives(script: list[list[Any]]) -> None:
     for piece in (reminders, several_steps):
@@ -701,7 +701,7 @@ def test_in_one_subtask_a_harness_gives_exactly_what_a_job_gives(script: list[li
             assert sorted(map(repr, harness.output)) == sorted(map(repr, expected))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(epochs, st.data())
 def test_snapshots_restored_at_any_parallelism_go_on_as_if_nothing_had_happened(
     script: list[list[Any]], data: st.DataObject

@@ -15,9 +15,9 @@ from flott.cli.terminal import FittingTable, Terminal, pairs, table
 from flott.client.exit_codes import ExitCode
 from flott.common import _options as options
 from flott.common import _settings as settings
+from flott.common._secrets import shown_value
 from flott.common.config_options import ConfigOption
 from flott.errors import ConfigurationError
-from flott.rest.shapes.values.secrets import shown_value
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from flott.cli.invocation import Invocation, pass_invocation
-from flott.cli.local_cluster import LocalCluster
 from flott.cli.programs.application import run_application, start_application
+from flott.cli.programs.placement import SESSION, Target, place
 from flott.cli.programs.program_command import ProgramCommand, named_program, program_options, program_properties
 from flott.cli.programs.session import run_on_session
-
-if TYPE_CHECKING:
-    _TextType = click.ParamType[str]
-else:
-    _TextType = click.ParamType  # click before 8.4 has no type parameter
-
-#: The value of --target for a running cluster.
-SESSION = "session"
-_MASTER = re.compile(r"local|local\[.+\]|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
-#: If one of these is set, the session is configured and used even if it does not answer.
-_NAME_A_SESSION = ("rest.address", "rest.port", "high-availability.type", "high-availability.cluster-id")
-
-
-class Target(_TextType):
-    """The target of a program: the session, or a Spark master."""
-
-    name = "target"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = {"remote": SESSION, "spark": "local"}.get(str(value), str(value))
-        if text != SESSION and not _MASTER.fullmatch(text):
-            self.fail(
-                f"found {text!r}, expected session, local, local[N], local-cluster[WORKERS,CORES,MB], spark://HOST:PORT,"
-                " yarn or k8s://URL.", param, ctx,
-            )  # fmt: skip
-        return text
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[click.shell_completion.CompletionItem]:
-        known = (SESSION, "local", "local[2]", "local-cluster[2,1,1024]", "spark://", "yarn", "k8s://")
-        return [click.shell_completion.CompletionItem(text) for text in known if text.startswith(incomplete)]
 
 
 @click.command("run", cls=ProgramCommand)
@@ -78,7 +45,7 @@ def run(invocation: Invocation, /, program: tuple[str, ...], target: str | None,
     if not command:
         raise click.UsageError("Name the program to run: a .py file, a folder, an archive, or -m MODULE.")
     invocation.properties |= {**program_properties(flags), **_properties(flags)}
-    where, reason = _place(invocation, target)
+    where, reason = place(invocation, target)
     invocation.terminal.note(f"Running on {reason}.")
     if where == SESSION:
         return run_on_session(invocation, command, detached)
@@ -97,26 +64,3 @@ def _properties(flags: Mapping[str, Any]) -> dict[str, str]:
     if flags["allow_non_restored"]:
         found["execution.state-recovery.ignore-unclaimed-state"] = "true"
     return found
-
-
-def _place(invocation: Invocation, target: str | None) -> tuple[str, str]:
-    """Return the session or a Spark master, with a text that says which one and why."""
-    configuration = invocation.configuration
-    master = configuration.get_string("spark.master", "")
-    if target is None and "spark.master" in invocation.properties:
-        target = master
-    configured = configuration.get_string("execution.target", "")
-    named = [key for key in _NAME_A_SESSION if configuration.contains_key(key)]
-    if target == SESSION or (target is None and (configured == "remote" or named)):
-        return SESSION, f"the session at {invocation.client.url}"
-    if target is not None:
-        return target, f"{target}, with a JobManager of its own"
-    here = LocalCluster.of(configuration)
-    # A running session is used even if it refuses to answer, so that the user sees the error.
-    if here.announcement is not None and (here.running is not None or invocation.is_answered()):
-        url = here.announcement.url
-        return SESSION, f"the session at {url}, which runs on this machine (--target local: without it)"
-    if master:
-        return master, f"{master}, as configured, with a JobManager of its own"
-    none = "no session runs" if here.announcement is None else f"the session at {here.announcement.url} has died"
-    return "local", f"this machine, with a JobManager of its own ({none}; `flott cluster start` starts one)"

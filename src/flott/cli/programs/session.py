@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 
 from flott.cli.invocation import Invocation
-from flott.cli.options import set_jobmanager
 from flott.cli.programs.environment import passed_settings
 from flott.cli.programs.interruption import Interruption
 from flott.cli.programs.job_watch import JobWatch
+from flott.cli.programs.placement import session_address
 from flott.client.exit_codes import ExitCode
 
 
@@ -27,7 +27,7 @@ def run_on_session(invocation: Invocation, command: Sequence[str], detached: boo
     watch = JobWatch(invocation.terminal, client, detached=detached)
     output = sys.stderr if invocation.terminal.json else sys.stdout
     with (
-        passed_settings(invocation, {**properties, **_address(invocation)}),
+        passed_settings(invocation, {**properties, **session_address(invocation)}),
         Interruption(invocation.terminal, client, watch, can_detach=True) as interruption,
         watched(watch.job_submitted),
         redirect_stdout(output),
@@ -43,18 +43,6 @@ def run_on_session(invocation: Invocation, command: Sequence[str], detached: boo
     elif code == ExitCode.INTERRUPTED:
         invocation.terminal.note("Interrupted.")
     return conclude(invocation, watch, code)
-
-
-def _address(invocation: Invocation) -> dict[str, str]:
-    """Return the address of the session for the program.
-
-    With high availability, the program looks up the leader itself.
-    """
-    if invocation.configuration.get_string("high-availability.type", "none").lower() != "none":
-        return {}
-    found = Invocation()
-    set_jobmanager(found, invocation.client.url)
-    return found.properties
 
 
 def conclude(invocation: Invocation, watch: JobWatch, code: int) -> int:

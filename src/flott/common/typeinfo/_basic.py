@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from flott.common.time import Instant
+from flott.common.typeinfo._float32 import rounded
 from flott.common.typeinfo._type_information import Rejected, TypeInformation
 
 
@@ -77,7 +78,7 @@ class BasicTypeInfo(TypeInformation):
 
     @staticmethod
     def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
-        return FloatTypeInfo(BasicType.DOUBLE)
+        return DoubleTypeInfo(BasicType.DOUBLE)
 
     @staticmethod
     def CHAR_TYPE_INFO() -> BasicTypeInfo:
@@ -134,8 +135,8 @@ class IntegerTypeInfo(BasicTypeInfo):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FloatTypeInfo(BasicTypeInfo):
-    """Float and Double, both kept as Python's float; an int becomes one."""
+class DoubleTypeInfo(BasicTypeInfo):
+    """Double: Python's float; an int becomes one."""
 
     def _convert(self, values: list[Any]) -> list[Any]:
         if set(map(type, values)) <= {int, float}:
@@ -152,6 +153,25 @@ class FloatTypeInfo(BasicTypeInfo):
             except OverflowError:
                 raise Rejected(value, self, "too large for a float") from None
         raise Rejected(value, self)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FloatTypeInfo(DoubleTypeInfo):
+    """Float: Python's float, rounded to 32 bits."""
+
+    def _contents_match(self, values: Sequence[Any]) -> bool:
+        return rounded(values) == list(values)
+
+    def _convert(self, values: list[Any]) -> list[Any]:
+        if set(map(type, values)) == {float}:
+            return rounded(values)
+        return TypeInformation._convert(self, values)
+
+    def _admit_contents(self, value: Any) -> Any:
+        return rounded((value,))[0]
+
+    def _convert_one(self, value: Any) -> Any:
+        return rounded((DoubleTypeInfo._convert_one(self, value),))[0]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -200,7 +200,7 @@ class RowTypeInfo(TypeInformation):
         return f"RowTypeInfo({', '.join(f'{name}: {field_type!r}' for name, field_type in pairs)})"
 
 
-_NUMBERS = {BasicType.INT: "i", BasicType.LONG: "l", BasicType.FLOAT: "g", BasicType.DOUBLE: "g"}
+_NUMBERS = {BasicType.INT: "i", BasicType.LONG: "l", BasicType.DOUBLE: "g"}
 
 
 def _numbers_of(types: tuple[TypeInformation, ...]) -> str | None:

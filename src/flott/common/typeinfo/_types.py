@@ -67,7 +67,7 @@ class Types:
 
     @staticmethod
     def FLOAT() -> TypeInformation:
-        """float; Flott keeps Python's 64 bits and rounds nothing"""
+        """float, rounded to 32 bits"""
         return BasicTypeInfo.FLOAT_TYPE_INFO()
 
     @staticmethod

@@ -15,7 +15,7 @@ numbers, booleans, ``None``, and lists and dicts of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from flott._absent import no_java_object
 from flott.common.typeinfo import TypeInformation
+from flott.errors import ProgramError
 
 T = TypeVar("T")
 
@@ -41,11 +42,25 @@ class Boundedness(Enum):
 
 
 class DeliveryGuarantee(Enum):
-    """What a sink promises when an epoch is repeated."""
+    """What the program asks of a sink that offers several guarantees."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
     NONE = "none"
+
+
+class Guarantee(Enum):
+    """What a source or sink promises about every record when epochs are repeated. From the strongest to the weakest."""
+
+    EXACTLY_ONCE = "exactly-once"  #: a source reads positions again; the output of a sink is transactional
+    IDEMPOTENT = "idempotent"  #: a record may be written several times, with the result of writing it once
+    AT_LEAST_ONCE = "at-least-once"  #: a record may take effect several times
+    NONE = "none"  #: a record may be lost
+
+    @property
+    def strength(self) -> int:
+        """Return a number that is higher the more is promised."""
+        return -list(Guarantee).index(self)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -98,6 +113,8 @@ class Pending:
 
     records: int | None = None
     bytes: int | None = None
+    splits: Mapping[str, int] = field(default_factory=dict)  #: records by split, where the source knows them
+    gauges: Mapping[str, int] = field(default_factory=dict)  #: more numbers that are metrics of the source, by name
 
 
 class SplitEnumerator(ABC):
@@ -126,6 +143,14 @@ class SplitEnumerator(ABC):
     def snapshot(self) -> Json:
         """Return the state to continue from, as a JSON value."""
 
+    def acknowledge(self) -> None:
+        """Tell the outside world: what :meth:`snapshot` returned last is durable, and its output is committed.
+
+        Here a connector commits offsets to a group, acknowledges messages or confirms a position in a log. Called after
+        every completed checkpoint, and once after :meth:`restore`, because the process may have died in between. It may
+        be called twice for the same state. An exception is logged, and the job continues.
+        """
+
     def pending(self, now_ms: int) -> Pending:
         """How much is there that no completed epoch has read: the lag of the source. Asked after every epoch, so it
         looks nowhere but in memory. Override it if that is known."""
@@ -135,12 +160,75 @@ class SplitEnumerator(ABC):
         """Release what :meth:`open` took."""
 
 
+@dataclass(frozen=True)
+class BadRecord:
+    """A record that cannot be decoded, as a dead-letter sink receives it."""
+
+    place: str  #: where it is, in words: "topic orders, partition 3, offset 17"
+    error: str  #: why it cannot be decoded
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: int | None = None  #: in milliseconds, if the source knows it
+
+
+@dataclass(frozen=True)
+class OnError:
+    """What a source does with a record that cannot be decoded.
+
+    >>> OnError.skip()
+    OnError.skip()
+    """
+
+    keeps_going: bool  #: False: the job fails, and its failure card says where the record is
+    dead_letters: Sink[BadRecord] | None = None  #: where bad records go; None: they are counted only
+
+    @staticmethod
+    def fail() -> OnError:
+        """Fail the job. This is the default."""
+        return _FAIL
+
+    @staticmethod
+    def skip() -> OnError:
+        """Leave the record out and count it (``numRecordsInErrors``)."""
+        return _SKIP
+
+    @staticmethod
+    def dead_letter(sink: Sink[BadRecord]) -> OnError:
+        """Count the record and write it to a sink, with the guarantee of that sink."""
+        if not isinstance(sink, Sink):
+            raise ProgramError(
+                f"OnError.dead_letter() takes a Sink of BadRecord, found {sink!r}. Use a dead-letter sink of"
+                " flott.datastream.connectors, such as FileDeadLetterSink."
+            )
+        return OnError(True, sink)
+
+    def __repr__(self) -> str:
+        if self.dead_letters is not None:
+            return f"OnError.dead_letter({type(self.dead_letters).__name__})"
+        return "OnError.skip()" if self.keeps_going else "OnError.fail()"
+
+
+_FAIL, _SKIP = OnError(False), OnError(True)
+
+
 @dataclass
 class Records(Generic[T]):
     """A batch of records as a reader hands it over. The lists must not be changed afterwards."""
 
     values: list[T]
     timestamps: list[int] | None = None  #: one per value, in milliseconds, if the source knows them
+    rejected: list[BadRecord] | None = None  #: records between the values that could not be decoded
+
+
+@dataclass(frozen=True)
+class ColumnRecords:
+    """A batch of records in columns, from a reader whose source is a table. What it refers to must not be changed."""
+
+    columns: Any  #: an Arrow record batch
+    record_type: TypeInformation  #: what its rows are
+    kinds: Any = None  #: row kinds as a numpy array of int8; None: all rows are inserts
+    rejected: list[BadRecord] | None = None  #: records between the rows that could not be decoded
 
 
 class SourceReader(ABC, Generic[T]):
@@ -153,7 +241,7 @@ class SourceReader(ABC, Generic[T]):
     def read(self, part: Slice) -> Iterator[T]:
         """Yield the records of the slice, always the same ones in the same order."""
 
-    def read_batches(self, part: Slice) -> Iterator[Records[T]]:
+    def read_batches(self, part: Slice) -> Iterator[Records[T] | ColumnRecords]:
         """Like :meth:`read`, many records at a time: override it where the format allows to be faster."""
         records = self.read(part)
         while batch := list(islice(records, READ_BATCH_RECORDS)):
@@ -209,10 +297,18 @@ class Source(ABC, Generic[T]):
 
     get_java_function = no_java_object("get_java_function")
 
+    #: What happens to records that cannot be decoded. A source that decodes bytes lets its users choose.
+    on_error: OnError = _FAIL
+
     @property
     def boundedness(self) -> Boundedness:
         """Return whether the source ends by itself."""
         return Boundedness.BOUNDED
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Return what the source promises. The default is right for sources that read the same slice again."""
+        return Guarantee.EXACTLY_ONCE
 
     @property
     def preferred_parallelism(self) -> int | None:
@@ -253,6 +349,13 @@ class SinkWriter(ABC, Generic[T]):
     @abstractmethod
     def write(self, values: Sequence[T], timestamps: Sequence[int] | None) -> None:
         """Stage a batch of records."""
+
+    def write_columns(self, columns: Any, kinds: Any) -> None:
+        """Stage rows in columns: an Arrow record batch, and row kinds (numpy, int8; None: inserts).
+
+        Called instead of :meth:`write` if the sink ``takes_columns``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes no columns.")
 
     def prepare_commit(self) -> list[Json]:
         """The epoch's input is complete: make what was staged durable and describe it for the committer."""
@@ -371,8 +474,23 @@ class Sink(ABC, Generic[T]):
 
     get_java_function = no_java_object("get_java_function")
 
+    #: Whether its writers take rows in columns (``write_columns``), with row kinds. Sinks of tables do.
+    takes_columns: ClassVar[bool] = False
+
+    #: Whether the sink has the parallelism of the operator that it reads, where the program does not say: then records
+    #: are not distributed again, and keep their order.
+    follows_input: ClassVar[bool] = False
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """Return what the sink promises. None: its output does not outlive the job, so nothing can be promised."""
+        return Guarantee.AT_LEAST_ONCE
+
     def validate(self) -> None:
         """Raise :class:`~flott.errors.ProgramError` if the output cannot work; called on the driver at submission."""
+
+    def validate_records(self, record_type: TypeInformation | None) -> None:
+        """Like :meth:`validate`, with what the program declares the sink's records to be; None: it does not."""
 
     def rehearsal(self, folder: str) -> Sink[T] | None:
         """The same sink with all it writes below this folder, for a replay. None: a replay does without its writers."""
@@ -392,6 +510,10 @@ class DriverSink(Sink[T]):
 
     Meant for what a person or a test looks at; an epoch's records must fit into the driver's memory.
     """
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        return None
 
     #: Whether ``deliver`` needs something of the program's own process: a job elsewhere sends its records there.
     stays_in_program: ClassVar[bool] = False

@@ -24,6 +24,7 @@ class CollectSink(DriverSink[T]):
     receive: Callable[[Sequence[T]], object] | None
 
     stays_in_program: ClassVar[bool] = True
+    follows_input: ClassVar[bool] = True
 
     def deliver(self, subtask: int, values: Sequence[T]) -> None:
         if self.receive is None:

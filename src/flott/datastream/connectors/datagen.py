@@ -6,14 +6,17 @@ the runtime. PyFlink has no such module; Flink's Java API has this source under 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from flott.common.typeinfo import RowTypeInfo
+from flott.common.types import Row
+from flott.datastream.connectors._datagen_fields import Fields, GeneratedField, RowGenerator
 from flott.datastream.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator
 from flott.errors import ProgramError
 
-__all__ = ["DataGeneratorSource"]
+__all__ = ["DataGeneratorSource", "Fields"]
 
 T = TypeVar("T")
 
@@ -42,6 +45,31 @@ class DataGeneratorSource(Source[T]):
                 f"{self.records_per_second} records per second would never produce one: give a rate above 0, or None"
                 " for as fast as possible."
             )
+
+    @staticmethod
+    def rows(
+        fields: Mapping[str, GeneratedField],
+        count: int | None = None,
+        records_per_second: float | None = None,
+        seed: int = 0,
+    ) -> DataGeneratorSource[Row]:
+        """Return a source of rows whose fields are generated; the same seed gives the same rows.
+
+        The number of rows is the lowest of ``count`` and the lengths of sequences that have an end.
+
+        >>> source = DataGeneratorSource.rows({"id": Fields.sequence(1, 100), "ok": Fields.booleans()})
+        >>> source.count
+        100
+        """
+        generator = RowGenerator(fields, seed)
+        limits = [limit for limit in (count, generator.count) if limit is not None]
+        return DataGeneratorSource(generator, min(limits, default=None), records_per_second)
+
+    @property
+    def type_info(self) -> RowTypeInfo | None:
+        """Return the type of generated rows, to be declared in ``from_source``; None for another function."""
+        function = self.generator_function
+        return function.type_info if isinstance(function, RowGenerator) else None
 
     @property
     def boundedness(self) -> Boundedness:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flott.datastream.connectors.base import Sink, SinkWriter, WriterContext
+from flott.datastream.connectors.base import Guarantee, Sink, SinkWriter, WriterContext
 
-__all__ = ["DiscardSink"]
+__all__ = ["BlackholeSink", "DiscardSink"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,10 @@ class DiscardSink(Sink[Any]):
     It is also the smallest example of a sink: a specification, and a writer that lives for one epoch in one task.
     """
 
+    @property
+    def guarantee(self) -> Guarantee | None:
+        return None
+
     def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
         return _Nothing()
 
@@ -25,3 +29,7 @@ class DiscardSink(Sink[Any]):
 class _Nothing(SinkWriter[Any]):
     def write(self, values: Sequence[Any], timestamps: Sequence[int] | None) -> None:
         pass
+
+
+#: The name of the same thing in Flink's SQL.
+BlackholeSink = DiscardSink

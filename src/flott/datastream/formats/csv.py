@@ -1,4 +1,4 @@
-"""CSV: the schema of files, and how to read and write them. Values only.
+"""CSV: the schema of files, how to read and write them, and rows as messages. Values only.
 
 PyFlink's schema uses column types of the Table API; here a Python type such as ``int`` is also accepted.
 """
@@ -10,16 +10,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from flott._absent import names_of
 from flott.common.serialization import Encoder
 from flott.common.types import Row
 from flott.datastream._ignored_settings import without_effect
 from flott.datastream.connectors.file_system._formats import Converter, CsvFormat
+from flott.datastream.formats._csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema, EchoFile
 from flott.errors import ProgramError, TypeMismatchError
 
-__all__ = ["CsvSchema", "CsvSchemaBuilder", "CsvReaderFormat", "CsvBulkWriters", "CsvEncoder"]
+__all__ = [
+    "CsvSchema",
+    "CsvSchemaBuilder",
+    "CsvReaderFormat",
+    "CsvBulkWriters",
+    "CsvEncoder",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
+]
 
 
 @dataclass(frozen=True)
@@ -274,14 +282,7 @@ def _row_writer(
         "lineterminator": line_separator,
         "quoting": csv.QUOTE_NONE if quote_char is None else csv.QUOTE_MINIMAL,
     }
-    return csv.writer(_Echo(), **dialect).writerow
-
-
-class _Echo:
-    """A file that returns what is written to it."""
-
-    def write(self, text: str) -> str:
-        return text
+    return csv.writer(EchoFile(), **dialect).writerow
 
 
 #: Types of the Table API by the name of their class, so that this module does not have to import it.
@@ -309,6 +310,3 @@ def _one_character(what: str, char: str) -> str:
     if len(char) != 1:
         raise ProgramError(f"A {what} is one character, found {char!r}.")
     return char
-
-if not TYPE_CHECKING:  # otherwise a type checker accepts any name of this module
-    __getattr__ = names_of(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 from flott.common.typeinfo import TypeInformation
 from flott.errors import ProgramError
 from flott.graph.job_graph import ChainedOperator, JobEdge
-from flott.runtime.epoch.partitioners import make_chooser
+from flott.runtime.epoch.partitioners import Positions, make_chooser
 from flott.runtime.epoch.wire import DATA, BatchEncoder, Origin, Row, encode_batch
 from flott.runtime.operators.batch import Batch, ColumnBatch, RowBatch
 from flott.runtime.operators.operator import EpochScope, RecordFailure
@@ -22,6 +22,8 @@ from flott.runtime.operators.operator import EpochScope, RecordFailure
 BUFFER_BYTES = 128 * 1024
 #: The first buffer of a channel is small, because the size of a record is not known yet.
 FIRST_BUFFER_RECORDS = 512
+#: So many records may be in a buffer of columns, if their bytes allow it: what follows works on whole batches.
+COLUMN_RECORDS = 64 * 1024
 
 
 class ResultPartition:
@@ -57,6 +59,9 @@ class ResultPartition:
         self._timestamps: list[list[int]] = [[] for _ in range(target_parallelism)]  #: empty: the values have none
         self._kinds = [bytearray() for _ in range(target_parallelism)]  #: empty: the values are inserts
         self._columns: list[list[ColumnBatch]] = [[] for _ in range(target_parallelism)]  #: instead of values
+        self._column_bytes = [0] * target_parallelism  #: of these
+        self._column_records = [0] * target_parallelism
+        self._max_column_records = max(max_records, COLUMN_RECORDS)
         self._first_origin: list[Origin] = [None] * target_parallelism
         self._last_origin: list[Origin] = [None] * target_parallelism
         self._choose = make_chooser(edge.partitioning, subtask, parallelism, target_parallelism, target_max_parallelism)
@@ -91,6 +96,7 @@ class ResultPartition:
         elif isinstance(chosen, int):
             self._append(chosen, batch.values, batch.timestamps, batch.kinds)
         else:
+            assert isinstance(chosen, list)  # positions are of columns
             self._scatter(chosen, batch)
 
     def flush(self) -> None:
@@ -98,7 +104,7 @@ class ResultPartition:
         for target in range(self._targets):
             self._ship_held(target)
 
-    def _chosen(self, batch: Batch) -> int | tuple[()] | list[int]:
+    def _chosen(self, batch: Batch) -> int | tuple[()] | list[int] | Positions:
         try:
             return self._choose.targets(batch)
         except Exception as error:
@@ -118,7 +124,7 @@ class ResultPartition:
             if not self._values[target]:
                 self._first_origin[target] = self._scope.origin
             self._last_origin[target] = self._scope.origin or self._last_origin[target]
-        select = self._choose.select
+        select = self._choose.select_in(values)
         try:
             if timestamps is None:
                 plain = self._plain
@@ -176,15 +182,28 @@ class ResultPartition:
             if part_values:
                 self._append(target, part_values, part_timestamps)
 
-    def _scatter_columns(self, chosen: int | list[int], batch: ColumnBatch) -> None:
+    def _scatter_columns(self, chosen: int | list[int] | Positions, batch: ColumnBatch) -> None:
         if isinstance(chosen, int):
             self._append_columns(chosen, batch)
             return
-        for target, positions in enumerate(_positions(chosen, self._targets)):
-            if positions:
-                self._append_columns(target, batch.take(positions))
+        by_target = chosen.by_target if isinstance(chosen, Positions) else _positions(chosen, self._targets)
+        for target, positions in enumerate(by_target):
+            if len(positions):
+                part = batch if len(positions) == len(batch) else batch.take(positions)
+                self._append_columns(target, part)
 
     def _append_columns(self, target: int, batch: ColumnBatch) -> None:
+        """Hold columns until they are worth sending, and send what is larger than a buffer in slices."""
+        size = batch.columns.nbytes
+        slices = max(size // BUFFER_BYTES, -(-len(batch) // self._max_column_records))
+        if slices <= 1:
+            self._hold_columns(target, batch, size)
+            return
+        rows = -(-len(batch) // slices)
+        for start in range(0, len(batch), rows):
+            self._hold_columns(target, batch.slice(start, min(start + rows, len(batch))), size // slices)
+
+    def _hold_columns(self, target: int, batch: ColumnBatch, size: int) -> None:
         from flott.runtime.operators.arrow import can_join
 
         if self._values[target]:
@@ -196,7 +215,9 @@ class ResultPartition:
             self._first_origin[target] = self._scope.origin
         self._last_origin[target] = self._scope.origin or self._last_origin[target]
         held.append(batch)
-        if sum(map(len, held)) >= self._max_records or sum(part.columns.nbytes for part in held) >= BUFFER_BYTES:
+        self._column_bytes[target] += size
+        self._column_records[target] += len(batch)
+        if self._column_bytes[target] >= BUFFER_BYTES or self._column_records[target] >= self._max_column_records:
             self._ship_columns(target)
 
     def _append(
@@ -269,6 +290,7 @@ class ResultPartition:
         self._timestamps[target].clear()
         self._kinds[target].clear()
         self._columns[target].clear()
+        self._column_bytes[target] = self._column_records[target] = 0
         self._first_origin[target] = self._last_origin[target] = None
 
     def _locate(self, values: list[Any], error: Exception) -> tuple[RecordFailure, Exception]:

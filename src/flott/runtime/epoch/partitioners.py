@@ -1,22 +1,26 @@
 """Record -> target subtask: one chooser per partitioning. Task side.
 
 A chooser returns one target for a whole batch (an int), an empty tuple if all targets get it, or a list with one target
-per record. A chooser that goes by key also gives an index of targets, so that a record costs one lookup.
+per record; a numpy array of positions for each target where the key is made of columns. A chooser that goes by key also
+gives an index of targets, so that a record costs one lookup.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from operator import index as as_index
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from flott.common._frozen import freezing, is_hashable
 from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
 from flott.common.typeinfo._records import NamedTupleTypeInfo
 from flott.datastream._field_functions import NamedField
 from flott.datastream.functions._callables import as_key_selector, as_partitioner
 from flott.errors import ProgramError
+from flott.graph.column_key import ColumnKey
 from flott.graph.partitioning import Broadcast, Custom, Forward, Global, Hash, Partitioning, Rebalance, Rescale, Shuffle
 from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.key_groups import TargetIndex
@@ -24,6 +28,15 @@ from flott.runtime.operators.batch import Batch, ColumnBatch
 from flott.runtime.operators.operator import EpochScope
 
 T = TypeVar("T")
+
+
+class Positions:
+    """For each target, the positions of its records in a batch of columns, as a numpy array."""
+
+    __slots__ = ("by_target",)
+
+    def __init__(self, by_target: list[Any]):
+        self.by_target = by_target
 
 
 class Chooser:
@@ -35,7 +48,7 @@ class Chooser:
     def begin(self, scope: EpochScope, edge: int) -> None:
         """Start a new epoch."""
 
-    def targets(self, batch: Batch) -> int | tuple[()] | list[int]:
+    def targets(self, batch: Batch) -> int | tuple[()] | list[int] | Positions:
         """Return where the records of a batch go. Rows are made of columns only if the choice needs whole records."""
         raise NotImplementedError
 
@@ -46,6 +59,10 @@ class Chooser:
     def select(self, value: Any) -> Any:
         """Return the key of a record."""
         raise NotImplementedError
+
+    def select_in(self, values: Sequence[Any]) -> Callable[[Any], Any]:
+        """Return the function that gives the keys of a batch."""
+        return self.select
 
     def check(self, value: Any) -> None:
         """Do for one record what may fail for it; only called to find the record that fails."""
@@ -111,15 +128,26 @@ class _ByKey(Chooser):
     def __init__(self, receivers: Sequence[int], select: Callable[[Any], Any], max_parallelism: int, key_type: Any):
         super().__init__(receivers)
         self.select = select  # type: ignore[method-assign,assignment]  # one call less per record
+        self._frozen = False
         self._max_parallelism = max_parallelism
         self._key_type = key_type
         self._index = TargetIndex(max_parallelism, receivers, key_type)
 
-    def targets(self, batch: Batch) -> list[int]:
+    def targets(self, batch: Batch) -> int | list[int] | Positions:
         index, select = self._index, self.select
         if isinstance(batch, ColumnBatch) and (keys := _key_column(batch, select)) is not None:
             return [index[key] for key in keys]
-        return [index[select(value)] for value in batch.to_rows().values]
+        values = batch.to_rows().values
+        of = self.select_in(values)
+        return [index[of(value)] for value in values]
+
+    def select_in(self, values: Sequence[Any]) -> Callable[[Any], Any]:
+        """Return the key selector for a batch. Its first key decides whether keys are frozen."""
+        if not self._frozen and values:
+            with suppress(Exception):  # a selector that fails here fails again where it is reported
+                if not is_hashable(self.select(values[0])):
+                    self.select, self._frozen = freezing(self.select), True  # type: ignore[method-assign,assignment]
+        return self.select
 
     def by_key(self, targets: Sequence[T]) -> TargetIndex[T] | None:
         return TargetIndex(self._max_parallelism, targets, self._key_type)
@@ -130,6 +158,25 @@ class _ByKey(Chooser):
         hash(key)
         if self._key_type is not None:
             self._key_type.conform([key])
+
+
+class _ByColumns(_ByKey):
+    """By key group, where columns make up the key: all records of a batch at once."""
+
+    def __init__(self, receivers: Sequence[int], key: ColumnKey, max_parallelism: int, key_type: Any):
+        super().__init__(receivers, key, max_parallelism, key_type)
+        self._indices = key.indices
+
+    def targets(self, batch: Batch) -> int | list[int] | Positions:
+        if len(self.receivers) == 1:
+            return 0
+        if not isinstance(batch, ColumnBatch):
+            return super().targets(batch)
+        from flott.runtime.managed_state.column_keys import cut, targets_of  # numpy is optional: only columns need it
+
+        columns = [batch.columns.column(index) for index in self._indices]
+        count = len(self.receivers)
+        return Positions(cut(targets_of(columns, self._max_parallelism, count, len(batch)), count))
 
 
 def _key_column(batch: ColumnBatch, select: Callable[[Any], Any]) -> list[Any] | None:
@@ -189,6 +236,8 @@ def make_chooser(
         case Shuffle():
             return _Random(everyone, subtask)
         case Hash(key):
+            if isinstance(key.selector, ColumnKey):
+                return _ByColumns(everyone, key.selector, max_parallelism, key.key_type)
             select = key.getter or as_key_selector(key.selector)
             return _ByKey(everyone, select, max_parallelism, key.key_type)
         case Custom(partitioner, selector):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from flott.graph.column_key import ColumnKey
 from flott.graph.job_graph import JobEdge, JobVertex, VertexId
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.subtask import Subtask
@@ -83,8 +84,14 @@ class StageTask:
 
 
 def _comes_by_key(vertex: JobVertex, incoming: tuple[JobEdge, ...], topology: Topology) -> bool:
-    """Return whether the keyed inputs of a vertex can be grouped by key: none comes from a vertex of the same task."""
-    keyed = [edge for edge in incoming if vertex.head.node.keys and vertex.head.node.keys[edge.input_index] is not None]
+    """Return whether the keyed inputs of a vertex can be grouped by key: none comes from a vertex of the same task.
+
+    Columns are not grouped: their operators work on many keys at a time.
+    """
+    keys = vertex.head.node.keys
+    if any(key is not None and isinstance(key.selector, ColumnKey) for key in keys):
+        return False
+    keyed = [edge for edge in incoming if keys and keys[edge.input_index] is not None]
     return bool(keyed) and not any(edge.index in topology.local_edges for edge in keyed)
 
 

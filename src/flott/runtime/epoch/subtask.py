@@ -220,7 +220,8 @@ class Subtask:
         def paged(batch: Batch) -> None:
             if keyed is not None:
                 with suppress(Exception):  # a selector that fails here fails again where it is reported
-                    state.prefetch(map(keyed.select, batch.to_rows().values))
+                    values = batch.to_rows().values
+                    state.prefetch(map(keyed.select_in(values), values))
             take(batch)
             state.make_room()
 
@@ -242,7 +243,8 @@ class Subtask:
             return
         while ahead := list(islice(batches, max(1, state.foresight // self.image.settings.buffer_records))):
             with suppress(Exception):
-                state.prefetch(keyed.select(value) for batch, _ in ahead for value in batch.to_rows().values)
+                values = [value for batch, _ in ahead for value in batch.to_rows().values]
+                state.prefetch(map(keyed.select_in(values), values))
             yield from ahead
 
     def group(self, input_index: int, payload: bytes, grouping: KeyGrouping) -> None:
@@ -256,7 +258,7 @@ class Subtask:
         assert keyed is not None
         cursor = iter(batch.values)
         try:
-            grouping.add(input_index, cursor, batch.timestamps, keyed.select)
+            grouping.add(input_index, cursor, batch.timestamps, keyed.select_in(batch.values))
         except Exception as error:
             raise head.record_failure(batch, cursor, input_index) from error
         self.scope.origin = None

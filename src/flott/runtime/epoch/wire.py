@@ -11,7 +11,8 @@ The first byte of a DATA payload says which form it has:
 
     0x80    rows, pickled (this is the first byte of every pickle of protocol 2 and later)
     F       rows of a declared type, field by field
-    A       columns, as an Arrow IPC stream
+    A       columns, as an Arrow IPC stream behind a header: its length (3 bytes), a pickle, and zeros up to a multiple
+            of 64 bytes, so that columns can be read where they are
 
 Rows are sent field by field where that is faster (decision 0022): records of a declared ``ROW`` type, which pickle
 would write with a function call each, and tuples with an int of more than 32 bits, which pickle writes digit by digit.
@@ -21,6 +22,7 @@ The values of a field are packed if they are all ints, or all floats; otherwise 
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from io import BytesIO
 from struct import error as struct_error
 from struct import pack, unpack
@@ -49,6 +51,11 @@ Origin = tuple[str, str] | None
 _COLUMNS = b"A"
 _FIELDS = b"F"
 _COLUMNS_CODE, _FIELDS_CODE = _COLUMNS[0], _FIELDS[0]
+_COLUMNS_PREFIX = 4
+_ALIGNMENT = 64
+#: The types that buffers of columns had last, with their bytes; and those that were received.
+_DESCRIBED: deque[tuple[TypeInformation, bytes]] = deque(maxlen=8)
+_READ_TYPES: dict[bytes, TypeInformation] = {}
 
 #: How the values of a field are packed, by their class.
 _PACKINGS: dict[type, str] = {int: "q", float: "d"}
@@ -75,9 +82,29 @@ def _encode_columns(batch: ColumnBatch, origin: Origin) -> bytes:
     from flott.runtime.operators.arrow import to_bytes
 
     stamped, kinded = batch.timestamps is not None, batch.kinds is not None
+    described = pickle.dumps((_described(batch.record_type), stamped, kinded, origin), protocol=5)
+    length = -(-(_COLUMNS_PREFIX + len(described)) // _ALIGNMENT) * _ALIGNMENT
+    header = (_COLUMNS + length.to_bytes(_COLUMNS_PREFIX - 1, "big") + described).ljust(length, b"\0")
+    return to_bytes(batch, header)
+
+
+def _described(record_type: TypeInformation) -> bytes:
+    """Return the bytes of a record type; those of the last types are remembered, since all buffers have the same."""
+    for known, described in _DESCRIBED:
+        if known is record_type:
+            return described
     # A record type may refer to a class of the main script, which only cloudpickle can send.
-    record_type = cloudpickle.dumps(batch.record_type, protocol=5)
-    return _COLUMNS + pickle.dumps((to_bytes(batch), record_type, stamped, kinded, origin), protocol=5)
+    described = bytes(cloudpickle.dumps(record_type, protocol=5))
+    _DESCRIBED.appendleft((record_type, described))
+    return described
+
+
+def _record_type(described: bytes) -> TypeInformation:
+    if described not in _READ_TYPES:
+        if len(_READ_TYPES) >= 64:
+            _READ_TYPES.clear()
+        _READ_TYPES[described] = pickle.loads(described)
+    return _READ_TYPES[described]
 
 
 class BatchEncoder:
@@ -208,8 +235,10 @@ def decode_batch(payload: bytes) -> tuple[Batch, Origin]:
 def _decode_columns(payload: bytes) -> tuple[ColumnBatch, Origin]:
     from flott.runtime.operators.arrow import from_bytes
 
-    data, record_type, stamped, kinded, origin = pickle.loads(memoryview(payload)[1:])
-    return from_bytes(data, pickle.loads(record_type), stamped, kinded), origin
+    length = int.from_bytes(payload[1:_COLUMNS_PREFIX], "big")
+    view = memoryview(payload)
+    described, stamped, kinded, origin = pickle.loads(view[_COLUMNS_PREFIX:length])
+    return from_bytes(view[length:], _record_type(described), stamped, kinded), origin
 
 
 def _pack(timestamps: list[int] | None) -> bytes | list[int] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flott.common._ids import JobId, SubtaskIndex
+from flott.common.typeinfo import TypeInformation
 from flott.datastream.connectors.base import CommitPermit, Committer, DriverSink, Json
 from flott.errors import EpochFailure, LeadershipLostError, ProgramError, StateError
 from flott.graph.job_graph import ChainedOperator, JobGraph
@@ -61,7 +62,9 @@ class SinkCommits:
     def validate(self) -> None:
         """Refuse sinks that cannot work, before anything runs."""
         for operator in self._sinks.values():
-            _sink_of(operator).validate()
+            sink = _sink_of(operator)
+            sink.validate()
+            sink.validate_records(_record_type_of(operator))
 
     def commit(self, permit: CommitPermit, manifest: Manifest) -> None:
         """Make the output of a completed checkpoint visible. Tries until it succeeds: later epochs wait."""
@@ -129,6 +132,11 @@ class SinkCommits:
         """Close all committers."""
         for committer in self._committers.values():
             committer.close()
+
+
+def _record_type_of(operator: ChainedOperator) -> TypeInformation | None:
+    assert isinstance(operator.node.spec, SinkSpec)
+    return operator.node.spec.record_type
 
 
 def _sink_of(operator: ChainedOperator) -> Any:

@@ -113,6 +113,7 @@ class EpochProtocol:
         self.input.open(self.graph, self.latest)
         if self.latest is not None:
             self.commits.commit(self.store.permit_again(self.latest, self.clock.now_ms()), self.latest)
+            self.input.acknowledge()
         self.commits.discard_failed(self.latest)
         self.retained.subsume()
         self.retained.sweep(self.next_epoch - 1)
@@ -125,13 +126,13 @@ class EpochProtocol:
 
     def fix_end(self) -> EpochInput:
         """Return the input of a drain. It reads nothing, so it need not be durable: a restarted job is not drained."""
-        return EpochInput(self.next_epoch, self.clock.now_ms(), self.input.choose_end())
+        return EpochInput(self.next_epoch, self._now_ms(), self.input.choose_end())
 
     def fix_input(self, budget: int, demanded: bool) -> EpochInput | NotDue:
         """Fix the input of the next epoch durably, if one is due or demanded."""
         if self._fixed is not None:
             return self._fixed
-        now = self.clock.now_ms()
+        now = self._now_ms()
         if self.graph.batch:
             return self._fix(EpochInput(self.next_epoch, now, self.input.choose_everything(now)))
         early_ms = self.policy.not_before_ms(self.started_ms, self.ended_ms) - now
@@ -141,6 +142,12 @@ class EpochProtocol:
         if not (demanded or self._has_work(slices, now)):
             return NotDue(max(1, self._look_again_at(slices, now) - now))
         return self._fix(EpochInput(self.next_epoch, now, slices, self.input.held()))
+
+    def _now_ms(self) -> int:
+        """Return the time of the next epoch. It never goes back, also if another machine with a slow clock takes over:
+        timers rely on it, and sinks that take versions from it."""
+        now = self.clock.now_ms()
+        return now if self.latest is None else max(now, self.latest.completed_at_ms)
 
     def _fix(self, fixed: EpochInput) -> EpochInput:
         self.store.write_input(fixed)
@@ -191,7 +198,7 @@ class EpochProtocol:
             job_id=self.job_id,
             job_name=self.graph.name,
             checkpoint_id=fixed.epoch,
-            completed_at_ms=self.clock.now_ms(),
+            completed_at_ms=max(self.clock.now_ms(), fixed.now_ms),
             seed=crc32(self.job_id.encode()),
             operators=self.compaction.adopt(operators),
             sources=self.input.snapshot(),
@@ -217,6 +224,7 @@ class EpochProtocol:
     def commit(self, permit: CommitPermit, manifest: Manifest, result: EpochResult) -> None:
         """Make the output of a completed checkpoint visible and drop what it replaces."""
         self.commits.commit(permit, manifest)
+        self.input.acknowledge()
         self.commits.deliver(result)
         self.retained.subsume()
         self.compaction.completed(manifest)

@@ -110,6 +110,11 @@ class JobInput:
             reports = {split: r for _, outcome in result.of_operator(ident) for split, r in outcome.splits.items()}
             coordinator.complete(fixed.slices[ident], reports, fixed.now_ms, fixed.held.get(ident, frozenset()))
 
+    def acknowledge(self) -> None:
+        """Tell all sources that their last snapshots are durable and the output of those is committed."""
+        for coordinator in self._sources.values():
+            coordinator.acknowledge()
+
     def snapshot(self) -> dict[OperatorId, SourceSnapshot]:
         """Return a snapshot of all sources."""
         return {ident: coordinator.snapshot() for ident, coordinator in self._sources.items()}

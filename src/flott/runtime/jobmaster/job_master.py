@@ -24,6 +24,7 @@ from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import EpochFailure, FlottError, LeadershipLostError, ProgramError, SavepointError, StorageError
+from flott.graph.guarantees import weakest_link
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import EpochInput, Manifest
@@ -254,6 +255,9 @@ class JobMaster:
 
     def run(self) -> JobStatus:
         """Run to the end. Does not raise for failures of the job: see ``history`` and ``failure``."""
+        if (link := weakest_link(op.node for op in self.graph.operators.values())) is not None:
+            promised = link.guarantee.value
+            log.info("Job %r promises %s, as its weakest link %r does.", self.graph.name, promised, link.name)
         try:
             self._handle(JobStarted())  # first: a cancelled job, too, commits what a crash has left
             while not isinstance(self._lifecycle.state, TerminalState):

@@ -6,12 +6,14 @@ A source that has no split, because it never had one or because all have ended, 
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from flott.common._secrets import without_secrets
 from flott.common.watermark_strategy import MIN_WATERMARK, WatermarkStrategy
 from flott.datastream.connectors.base import Pending, SlicePlan, SliceRequest, Source
 from flott.errors import EpochFailure, FlottError, ProgramError
@@ -24,6 +26,8 @@ from flott.runtime.jobmaster.rescaling import deal_splits
 from flott.runtime.operators.source import SliceAssignment, SourceAssignment, SplitReport
 from flott.runtime.operators.watermarks import TimeProgress
 
+log = logging.getLogger("flott.job")
+
 
 class SourceCoordinator:
     """Plans what an epoch reads of one source, and keeps what every split has reached."""
@@ -33,6 +37,7 @@ class SourceCoordinator:
         assert isinstance(spec, SourceSpec)
         self.operator = operator
         self._source: Source[Any] = spec.source
+        self._acknowledges = spec.acknowledges
         self.strategy: WatermarkStrategy = spec.strategy
         self._parallelism = operator.node.parallelism
         self._enumerator = self._source.create_enumerator()
@@ -217,6 +222,18 @@ class SourceCoordinator:
             state = self._enumerator.snapshot()
         self._settled = tuple(map(tuple, readers))
         return SourceSnapshot(state, dict(self._splits), self.finished, self._settled)
+
+    def acknowledge(self) -> None:
+        """Tell the source that its last snapshot is durable. Others learn from it, so an error is no failure."""
+        if not self._acknowledges:
+            return
+        try:
+            self._enumerator.acknowledge()
+        except Exception as error:
+            log.warning(
+                "Source %s could not acknowledge a checkpoint (%s: %s). The job continues, and the next checkpoint"
+                " acknowledges more.", self.operator.label, type(error).__name__, without_secrets(str(error)),
+            )  # fmt: skip
 
     def pending(self, now_ms: int) -> Pending:
         """Return what is left to read, if the source knows. It is for display only, so an error is no failure."""

@@ -1,8 +1,8 @@
 """Bytes for keys: one canonical encoding, so that equal keys are equal bytes in every process and version.
 
 Two keys that Python calls equal (``1``, ``1.0``, ``True``, ``Decimal(1)``) are the same key, because state tables are
-dictionaries; so numbers are encoded by value, not by type. A key without an identity that outlives its process (a list,
-a NaN, an object hashed by its address) is refused.
+dictionaries; so numbers are encoded by value, not by type. Lists, dicts and sets are frozen before they come here. A
+key without an identity that outlives its process (a NaN, an object hashed by its address) is refused.
 
 Layout: one letter for the kind, then the value. Composite keys are their parts, each behind its length.
 """
@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from flott.common._frozen import FrozenDict, FrozenList
 from flott.common.types import Row
 from flott.errors import KeyTypeError
 
@@ -138,6 +139,10 @@ def _encode_other(key: Any) -> bytes:  # the order matters: subclasses before th
             return b"u" + key.bytes
         case frozenset():
             return b"S" + _join(sorted(map(encode_key, key)))
+        case FrozenList():
+            return b"L" + _encode_parts(key)
+        case FrozenDict():
+            return b"M" + _join(sorted(_encode_parts(item) for item in key.items()))
     hashed_by: Any = type(key).__hash__
     if hashed_by is None or hashed_by is object.__hash__ or isinstance(key, type):
         raise KeyTypeError(_refusal(key))

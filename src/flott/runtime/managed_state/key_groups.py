@@ -56,13 +56,25 @@ class KeyGroupIndex(dict[Any, KeyGroup]):
 
     def __init__(self, max_parallelism: int):
         super().__init__()
-        self._max_parallelism = max_parallelism
+        self.max_parallelism = max_parallelism
 
     def __missing__(self, key: Any) -> KeyGroup:
         if len(self) >= REMEMBERED_KEYS:
             self.clear()
-        group = self[key] = key_group_of(key, self._max_parallelism)
+        group = self[key] = key_group_of(key, self.max_parallelism)
         return group
+
+
+class SameGroup:
+    """Gives all entries one key group, for tables that hold nothing of others."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: KeyGroup):
+        self.group = group
+
+    def __call__(self, entry: Any) -> KeyGroup:
+        return self.group
 
 
 class TargetIndex(dict[Any, T]):

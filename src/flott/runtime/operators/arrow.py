@@ -9,83 +9,21 @@ Everything that needs pyarrow is here, and nothing imports this module before a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from flott.common.typeinfo import TypeInformation
-from flott.common.typeinfo._basic import (
-    BasicType,
-    BasicTypeInfo,
-    DateTypeInfo,
-    LocalTimeTypeInfo,
-    TimestampTypeInfo,
-    TimeTypeInfo,
-)
-from flott.common.typeinfo._collections import ListTypeInfo, PrimitiveArrayTypeInfo, VariadicTupleTypeInfo
 from flott.common.typeinfo._composite import RowTypeInfo, TupleTypeInfo
 from flott.common.typeinfo._records import NamedTupleTypeInfo
 from flott.common.types import restore_row
 from flott.errors import ProgramError, TypeMismatchError
+from flott.runtime.connectors.arrow_schemas import arrow_type as arrow_type
+from flott.runtime.connectors.arrow_schemas import schema_of as schema_of
 from flott.runtime.operators.batch import ColumnBatch, RowBatch
 
 try:
     import pyarrow as pa
 except ImportError as error:  # pragma: no cover
     raise ProgramError("Batches of columns need pyarrow: pip install 'flott[arrow]'.") from error
-
-#: Arrow's type for each basic type. Python's floats are doubles, so both float types are: nothing is rounded.
-_BASIC: dict[BasicType, pa.DataType] = {
-    BasicType.STRING: pa.string(),
-    BasicType.CHAR: pa.string(),
-    BasicType.BOOLEAN: pa.bool_(),
-    BasicType.BYTE: pa.int8(),
-    BasicType.SHORT: pa.int16(),
-    BasicType.INT: pa.int32(),
-    BasicType.LONG: pa.int64(),
-    BasicType.FLOAT: pa.float64(),
-    BasicType.DOUBLE: pa.float64(),
-}
-
-
-def arrow_type(declared: TypeInformation) -> pa.DataType:
-    """Return Arrow's type for the values of a column. Raises ``ProgramError`` if there is none that loses nothing."""
-    match declared:
-        case BasicTypeInfo() if declared._basic_type in _BASIC:
-            return _BASIC[declared._basic_type]
-        case DateTypeInfo():
-            return pa.date32()
-        case TimeTypeInfo():
-            return pa.time64("us")
-        case TimestampTypeInfo():
-            return pa.timestamp("us")
-        case LocalTimeTypeInfo():
-            return [pa.date32(), pa.time64("us"), pa.timestamp("us")][declared._time_type.value]
-        case PrimitiveArrayTypeInfo() if declared._holds_bytes():
-            return pa.binary()
-        case ListTypeInfo() if not isinstance(declared, VariadicTupleTypeInfo):
-            return pa.list_(arrow_type(declared.elem_type))
-    raise ProgramError(
-        f"{declared!r} has no columnar form. Columns hold numbers up to 64 bits, booleans, text, bytes, dates, times"
-        " and lists of them."
-    )
-
-
-@lru_cache(maxsize=64)
-def schema_of(record_type: TypeInformation) -> pa.Schema:
-    """Return the schema that batches of a declared type have as columns."""
-    if not _fields(record_type):
-        raise ProgramError(f"{record_type!r} has no columnar form, because it has no fields.")
-    return pa.schema([pa.field(name, arrow_type(declared)) for name, declared in _fields(record_type)])
-
-
-def _fields(record_type: TypeInformation) -> list[tuple[str, TypeInformation]]:
-    match record_type:
-        case TupleTypeInfo():
-            return [(f"f{index}", declared) for index, declared in enumerate(record_type.get_field_types())]
-        case RowTypeInfo() | NamedTupleTypeInfo():
-            return list(zip(record_type.get_field_names(), record_type.get_field_types(), strict=True))
-    return [("value", record_type)]
-
 
 # --- rows -> columns -------------------------------------------------------------------------------------------------
 
@@ -165,8 +103,8 @@ def _records(columns: list[list[Any]], record_type: TypeInformation) -> list[Any
 # --- parts and wholes ------------------------------------------------------------------------------------------------
 
 
-def taken(batch: ColumnBatch, indices: list[int]) -> ColumnBatch:
-    """Return the rows at some positions."""
+def taken(batch: ColumnBatch, indices: Any) -> ColumnBatch:
+    """Return the rows at some positions, which are a list or a numpy array."""
     at = pa.array(indices, type=pa.int64())
     return ColumnBatch(
         batch.columns.take(at),
@@ -181,9 +119,8 @@ def joined(batches: list[ColumnBatch]) -> ColumnBatch:
     first = batches[0]
     if len(batches) == 1:
         return first
-    table = pa.Table.from_batches([batch.columns for batch in batches]).combine_chunks()
     return ColumnBatch(
-        table.to_batches()[0],
+        pa.concat_batches([batch.columns for batch in batches]),
         first.record_type,
         None if first.timestamps is None else pa.concat_arrays([batch.timestamps for batch in batches]),
         None if first.kinds is None else pa.concat_arrays([batch.kinds for batch in batches]),
@@ -206,25 +143,34 @@ _TIMESTAMP = pa.field("$timestamp", pa.int64())
 _KIND = pa.field("$kind", pa.int8())
 
 
-def to_bytes(batch: ColumnBatch) -> bytes:
-    """Return a batch as an Arrow IPC stream. Timestamps and row kinds are its last columns."""
+def to_bytes(batch: ColumnBatch, header: bytes = b"") -> bytes:
+    """Return a header, which may be empty, and a batch as an Arrow IPC stream behind it.
+
+    Timestamps and row kinds are the last columns of the stream. All are written to one buffer, and copied once.
+    """
     arrays, fields = list(batch.columns.columns), list(batch.columns.schema)
     for array, field in ((batch.timestamps, _TIMESTAMP), (batch.kinds, _KIND)):
         if array is not None:
             arrays.append(array)
             fields.append(field)
-    whole = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    whole = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if arrays else batch.columns
     target = pa.BufferOutputStream()
+    target.write(header)
     with pa.ipc.new_stream(target, whole.schema) as writer:
         writer.write_batch(whole)
     return target.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def from_bytes(data: bytes, record_type: TypeInformation, stamped: bool, kinded: bool) -> ColumnBatch:
-    """Return the batch of :func:`to_bytes`. The columns are views of ``data``: nothing is copied."""
+def from_bytes(data: Any, record_type: TypeInformation, stamped: bool, kinded: bool) -> ColumnBatch:
+    """Return the batch of :func:`to_bytes`, whose header was cut off. The columns are views of ``data``."""
     with pa.ipc.open_stream(data) as reader:
         whole = reader.read_next_batch()
+    if not stamped and not kinded:
+        return ColumnBatch(whole, record_type)
     arrays, fields = list(whole.columns), list(whole.schema)
     kinds = (arrays.pop(), fields.pop())[0] if kinded else None
     timestamps = (arrays.pop(), fields.pop())[0] if stamped else None
+    if not arrays:
+        rows = pa.array([{}] * whole.num_rows, pa.struct([]))
+        return ColumnBatch(pa.RecordBatch.from_struct_array(rows), record_type, timestamps, kinds)
     return ColumnBatch(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), record_type, timestamps, kinds)

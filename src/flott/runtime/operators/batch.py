@@ -92,8 +92,8 @@ class ColumnBatch:
         """Return the batch itself: its columns are as its producer declared them."""
         return self
 
-    def take(self, indices: list[int]) -> ColumnBatch:
-        """Return a batch of the rows at these positions, in this order."""
+    def take(self, indices: Any) -> ColumnBatch:
+        """Return a batch of the rows at these positions (a list or a numpy array), in this order."""
         from flott.runtime.operators.arrow import taken
 
         return taken(self, indices)

@@ -36,6 +36,7 @@ _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Opera
     specs.WindowSpec: lambda context, spec: _window_of(context, spec),
     specs.IntervalJoinSpec: IntervalJoinOperator,
     specs.AsyncSpec: lambda context, spec: AsyncOperator(context, spec),
+    specs.ColumnarSpec: lambda context, spec: _columnar(context, spec),
     specs.SinkSpec: lambda context, spec: SinkOperator(context, spec.sink, spec.record_type),
 }
 
@@ -51,6 +52,13 @@ def _window_of(context: OperatorContext, spec: specs.WindowSpec) -> WindowedOper
     if is_sessions(spec):
         return SessionWindowOperator(context, spec)
     return WindowOperator(context, spec)
+
+
+def _columnar(context: OperatorContext, spec: specs.ColumnarSpec) -> Operator:
+    """Return an operator on columns. Only programs with tables import pyarrow and numpy."""
+    from flott.runtime.operators.columnar.build import build_columnar
+
+    return build_columnar(context, spec.operation)
 
 
 def build_operator(context: OperatorContext) -> Operator:

@@ -229,6 +229,7 @@ def listed(results: Iterable[Any]) -> list[Any]:
         found = f"{reprlib.repr(results)} of type {type(results).__name__}"
         raise TypeError(
             f"An asynchronous function returned {found}, expected a list of results: return [it] for one result, [] for"
-            " none."
+            " none. As in PyFlink, the result of an AsyncFunction must be data of list type: check its methods"
+            " 'async_invoke' and 'timeout'."
         )
     return list(results)

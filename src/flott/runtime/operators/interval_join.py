@@ -69,7 +69,7 @@ class Side:
         assert keyed is not None, "an interval join needs keyed inputs"
         assert state is not None
         self.index = index
-        self.select = keyed.select
+        self.select_in = keyed.select_in
         self.waiting: TimelineTable = state.timeline_table(name)
         state.schemas.declare((name,), StateTypes(record_type, own="records that wait for the other side of the join"))
         self.late_tag_id = late_tag_id
@@ -114,7 +114,7 @@ class IntervalJoinOperator(FunctionOperator):
             return
         if timestamps is None or (earliest := min(timestamps)) <= MIN_WATERMARK:
             raise self._no_timestamp(batch)
-        select, cursor = own.select, iter(values)
+        select, cursor = own.select_in(values), iter(values)
         try:
             keys = [select(value) for value in cursor]
         except Exception as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
+from flott.common._frozen import freezing, frozen, is_hashable
 from flott.common.typeinfo import TypeInformation
 from flott.datastream.functions._callables import as_key_selector
 from flott.runtime.managed_state.handles import CurrentKey
@@ -15,11 +17,12 @@ from flott.runtime.operators.operator import OperatorContext
 class KeyedInput:
     """How one input of an operator finds keys, and the cell that holds the current one."""
 
-    __slots__ = ("current", "select")
+    __slots__ = ("_may_freeze", "current", "select")
 
     def __init__(self, select: Callable[[Any], Any], current: CurrentKey):
         self.select = select
         self.current = current
+        self._may_freeze = True
 
     @staticmethod
     def of(context: OperatorContext, index: int) -> KeyedInput | None:
@@ -33,12 +36,21 @@ class KeyedInput:
             select = _checking(select, key.key_type)
         return KeyedInput(select, context.keyed_state.current)
 
+    def select_in(self, values: Sequence[Any]) -> Callable[[Any], Any]:
+        """Return the selector for a batch. Its first key decides whether keys are frozen."""
+        if self._may_freeze and values:
+            with suppress(Exception):  # a selector that fails here fails again where it is reported
+                if not is_hashable(self.select(values[0])):
+                    self.select, self._may_freeze = freezing(self.select), False
+        return self.select
+
     def setting_key(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return ``call`` with the record's key made current first."""
         select, current = self.select, self.current
 
         def with_key(value: Any) -> Any:
-            current.key = select(value)
+            key = select(value)
+            current.key = key if is_hashable(key) else frozen(key)
             return call(value)
 
         return with_key

@@ -110,13 +110,13 @@ class ProcessOperator(FunctionOperator):
     def loop(self, index: int, call: Callable[..., Any], record: CallContext) -> Callable[[RowBatch], None]:
         """Return the loop over batches of an input that calls the function for each record."""
         keyed = KeyedInput.of(self.context, index)
-        select = keyed.select if keyed is not None else None
         if not inspect.isgeneratorfunction(call):
             call = _iterable(call)
         current, clock = self.current, self.clocks.event
 
         def run(batch: RowBatch) -> None:
             timestamps = batch.timestamps
+            select = keyed.select_in(batch.values) if keyed is not None else None
             out: list[Any] = []
             stamps: list[int] | None = None if timestamps is None else []
             cursor = iter(batch.values)

@@ -34,7 +34,7 @@ class ReduceOperator(FunctionOperator):
 
     def fold(self, batch: RowBatch) -> list[Any]:
         """Fold a batch into the state; returns the value of each record's key after it."""
-        select, current, call = self._keyed.select, self._keyed.current, self._call
+        select, current, call = self._keyed.select_in(batch.values), self._keyed.current, self._call
         entries, changed = self._table.entries, self._table.changed
         out: list[Any] = []
         cursor = iter(batch.values)
@@ -61,7 +61,7 @@ class FinalReduceOperator(ReduceOperator):
     def process(self, batch: RowBatch) -> None:
         self.fold(batch)
         if batch.timestamps is not None:
-            keys = map(self._keyed.select, batch.values)
+            keys = map(self._keyed.select_in(batch.values), batch.values)
             self._timestamps.entries.update(zip(keys, batch.timestamps, strict=True))
 
     def end_keys(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from flott.common.typeinfo import TypeInformation
 from flott.datastream.connectors.base import DriverSink, Json, Sink, SinkWriter, WriterContext
 from flott.errors import ProgramError
-from flott.runtime.operators.batch import RowBatch
+from flott.runtime.operators.batch import ColumnBatch, Form, RowBatch
 from flott.runtime.operators.operator import Operator, OperatorContext
 from flott.runtime.operators.outcome import OperatorOutcome
 
@@ -22,6 +22,14 @@ class SinkOperator(Operator):
         self._sink = sink
         self._record_type = record_type
         self._writer: SinkWriter[Any] | None = None
+
+        if sink.takes_columns:
+            self.accepts, self.takes_kinds = Form.COLUMNS, True
+
+    def column_type(self, input_index: int) -> TypeInformation:
+        if self._record_type is None:
+            raise ProgramError(f"Sink {self.context.operator.label} takes columns: declare the type of its records.")
+        return self._record_type
 
     def begin(self) -> None:
         scope = self.context.scope
@@ -42,14 +50,19 @@ class SinkOperator(Operator):
         except Exception as error:
             raise self.failure("creating the sink's writer") from error
 
-    def process(self, batch: RowBatch) -> None:
+    def process(self, batch: RowBatch | ColumnBatch) -> None:
         assert self._writer is not None
         try:
-            self._writer.write(batch.values, batch.timestamps)
+            if isinstance(batch, ColumnBatch):
+                kinds = None if batch.kinds is None else batch.kinds.to_numpy(zero_copy_only=False)
+                self._writer.write_columns(batch.columns, kinds)
+            else:
+                self._writer.write(batch.values, batch.timestamps)
         except Exception as error:
-            raise self.failure(
-                f"writing a batch of {len(batch)} records to the sink", record=batch.values[0], has_record=True
-            ) from error
+            activity = f"writing a batch of {len(batch)} records to the sink"
+            if isinstance(batch, ColumnBatch):
+                raise self.failure(activity) from error
+            raise self.failure(activity, record=batch.values[0], has_record=True) from error
 
     def outcome(self) -> OperatorOutcome:
         committables, results = self.prepare_commit()

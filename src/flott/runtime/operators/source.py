@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK, WatermarkStrategy
-from flott.datastream.connectors.base import Json, Records, Slice, Source, SourceReader
-from flott.runtime.operators.batch import RowBatch
+from flott.datastream.connectors.base import BadRecord, ColumnRecords, Json, Records, Slice, Source, SourceReader
+from flott.errors import BadRecordError
+from flott.graph.specs import DEAD_LETTERS
+from flott.metrics._engine_metrics import RECORDS_IN_ERRORS
+from flott.runtime.operators.batch import Batch, ColumnBatch, RowBatch
 from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
 from flott.runtime.operators.outcome import OperatorOutcome
 from flott.runtime.operators.watermarks import CLOSING_TIME, TimeKeeper, TimeProgress, stamping_failure
@@ -73,6 +76,7 @@ class SourceOperator(Operator):
         """Read everything assigned, pausing after each batch so that the task can pass on what was produced."""
         self._assignment = assignment
         self.reports = {}
+        self.measure(RECORDS_IN_ERRORS, 0)
         for item in assignment.slices:
             yield from self._read_slice(item.part, item.progress)
 
@@ -82,21 +86,25 @@ class SourceOperator(Operator):
         keeper = self._keeper(progress)
         count = 0
         for batch in self._batches(self._reader, part):
-            values = batch.values
-            scope.origin = (self._reader.roughly(part, count), self._reader.roughly(part, count + len(values) - 1))
-            timestamps = self._stamp(keeper, part, batch, count)
+            if batch.rejected:
+                self._reject(batch.rejected)
+            size = len(batch.values) if isinstance(batch, Records) else batch.columns.num_rows
+            if not size:
+                continue
+            scope.origin = (self._reader.roughly(part, count), self._reader.roughly(part, count + size - 1))
+            timed = self._timed(keeper, part, batch, count)
             try:
-                self.emit(RowBatch(values, timestamps))
+                self.emit(timed)
             except RecordFailure as failure:
                 # The chain keeps the batch's order as long as it only maps, so the position may be known exactly.
                 own = self.context.operator
                 if failure.index is not None and (failure.operator.fed_by == 0 or failure.operator is own):
                     first = last = count + failure.index
                 else:
-                    first, last = count, count + len(values) - 1
+                    first, last = count, count + size - 1
                 scope.origin = (self._reader.locate(part, first), self._reader.locate(part, last))
                 raise
-            count += len(values)
+            count += size
             yield
         scope.origin = None
         try:
@@ -111,17 +119,35 @@ class SourceOperator(Operator):
         except Exception as error:
             raise self.failure("making the watermark generator") from error
 
-    def _batches(self, reader: SourceReader[Any], part: Slice) -> Iterator[Records[Any]]:
+    def _batches(self, reader: SourceReader[Any], part: Slice) -> Iterator[Records[Any] | ColumnRecords]:
         batches = iter(reader.read_batches(part))
         while True:
             try:
                 batch = next(batches, None)
+            except BadRecordError as error:
+                self.context.scope.origin = (error.place, error.place)
+                raise self.failure("decoding a record", record=error.value, has_record=True) from error
             except Exception as error:
                 raise self.failure(f"reading split {part.split} from {part.start!r} to {part.stop!r}") from error
             if batch is None:
                 return
-            if batch.values:
-                yield batch
+            yield batch
+
+    def _reject(self, rejected: list[BadRecord]) -> None:
+        """Count records that cannot be decoded, and send them to the dead-letter sink if there is one."""
+        self.measure(RECORDS_IN_ERRORS, len(rejected))
+        if emit := self.side_emits.get(DEAD_LETTERS):
+            emit(RowBatch(rejected, None))
+
+    def _timed(self, keeper: TimeKeeper, part: Slice, batch: Records[Any] | ColumnRecords, count: int) -> Batch:
+        """Return what a reader gave as a batch with timestamps; event time has taken note of it."""
+        if isinstance(batch, Records):
+            return RowBatch(batch.values, self._stamp(keeper, part, batch, count))
+        try:
+            keeper.observe_columns(batch.columns)
+        except Exception as error:
+            raise self.failure("computing the watermark of a batch of rows") from error
+        return _column_batch(batch)
 
     def _stamp(self, keeper: TimeKeeper, part: Slice, batch: Records[Any], count: int) -> list[int] | None:
         try:
@@ -159,3 +185,12 @@ class SourceOperator(Operator):
             idle.append(self._assignment.idle_watermark)
         self.watermark = max(self.watermark, min(ended, default=MIN_WATERMARK), *idle)
         return EventTime(self.watermark, idle=not (ended and self._assignment.bereft))
+
+
+def _column_batch(batch: ColumnRecords) -> ColumnBatch:
+    kinds = batch.kinds
+    if kinds is not None:
+        from flott.runtime.operators.arrow import kinds_array
+
+        kinds = kinds_array(kinds.astype("int8", copy=False).tobytes())
+    return ColumnBatch(batch.columns, batch.record_type, None, kinds)

@@ -50,8 +50,10 @@ class TimeProgress:
         """Return whether nothing has come for so long that it is not to be waited for any more."""
         if self.idle:
             return True
-        return idle_timeout_ms is not None and self.active_at_ms is not None and (
-            now_ms - self.active_at_ms >= idle_timeout_ms
+        return (
+            idle_timeout_ms is not None
+            and self.active_at_ms is not None
+            and (now_ms - self.active_at_ms >= idle_timeout_ms)
         )
 
 
@@ -97,6 +99,13 @@ class TimeKeeper(WatermarkOutput):
             return
         for value, timestamp in zip(values, timestamps, strict=True):
             self._generator.on_event(value, timestamp, self)
+
+    def observe_columns(self, columns: Any) -> None:
+        """Take note of a batch of columns, of which only the generator of a table knows the time."""
+        if columns.num_rows:
+            self._progress = replace(self._progress, active_at_ms=self._now_ms, idle=False)
+        if (note := getattr(self._generator, "on_columns", None)) is not None:
+            note(columns)
 
     def locate(self, values: list[Any], timestamps: list[int] | None) -> int | None:
         """Return the position of the record that the strategy fails at. Goes through a batch again, one by one."""

@@ -27,6 +27,7 @@ from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.scheduling import SchedulingPools
 from flott.runtime.spark.spark_errors import described
+from flott.runtime.spark.tables import offer_tables
 from flott.runtime.spark.worker import PLAN, StageBody, encode_plan
 
 
@@ -50,6 +51,7 @@ class SparkRunner:
         self._next: Future[RDD[Any]] | None = None
         self._grouped_thread: int | None = None
         self._cancelled = False
+        offer_tables()
 
     @property
     def compactor(self) -> StateCompactor:

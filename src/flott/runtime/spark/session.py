@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -96,9 +97,26 @@ def log_file_in(folder: str | None) -> Path:
 def application_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a new application: Flott's defaults for its master, overridden by the user's."""
     master = _with_task_attempts(settings.get("spark.master", "local[*]"))
-    special = LOCAL_DEFAULTS if is_local(master) else YARN_DEFAULTS if master == "yarn" else {}
+    special = _defaults_of(master)
     attempts = {"spark.task.maxFailures": str(TASK_ATTEMPTS)}
     return {**DEFAULTS, **attempts, **special, **settings, **REQUIRED, "spark.master": master}
+
+
+def _defaults_of(master: str) -> Mapping[str, str]:
+    if is_local(master):
+        return LOCAL_DEFAULTS
+    if on_this_machine(master):
+        return _local_cluster_defaults()
+    return YARN_DEFAULTS if master == "yarn" else {}
+
+
+def _local_cluster_defaults() -> dict[str, str]:
+    """Return the settings of a ``local-cluster`` master, which numbers its applications for itself.
+
+    Spark derives the working directories of executors from the second in which the application started. Two programs
+    that start in the same second would share them, and their executors would overwrite each other's files.
+    """
+    return {"spark.deploy.appIdPattern": f"app-%s-%04d-{uuid4().hex[:8]}"}
 
 
 def _new_context(settings: Mapping[str, str], log_file: Path) -> SparkContext:

@@ -14,10 +14,16 @@ from flott.common.types import RowKind
 from flott.datastream import DataStream
 from flott.datastream.functions import KeyedProcessFunction
 from flott.errors import FlottError
-from flott.graph.specs import OperatorSpec
+from flott.graph.column_key import ColumnKey
+from flott.graph.job_graph import JobEdge, VertexId
+from flott.graph.partitioning import Hash
+from flott.graph.specs import KeySpec, OperatorSpec
+from flott.runtime.epoch.exchange import ResultPartition
+from flott.runtime.epoch.wire import decode_batch
+from flott.runtime.managed_state.key_groups import TargetIndex
 from flott.runtime.operators import arrow, build
 from flott.runtime.operators.batch import Batch, ColumnBatch, Form, RowBatch
-from flott.runtime.operators.operator import Operator, OperatorContext
+from flott.runtime.operators.operator import EpochScope, Operator, OperatorContext
 from flott.testing.harness import in_process
 
 pa = pytest.importorskip("pyarrow")
@@ -153,6 +159,56 @@ def test_the_same_keys_meet_whether_they_are_read_from_rows_or_from_columns() ->
         return collected(stream.key_by(lambda pair: pair[0]).process(Where(), Types.TUPLE([Types.LONG()] * 2)))
 
     assert keys_of_subtasks(add(pairs(), "before", 0)) == keys_of_subtasks(pairs())
+
+
+def test_columns_are_cut_by_key_columns_without_a_key_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TargetIndex, "__missing__", lambda index, key: pytest.fail(f"{key} was looked up"))
+    changes = add(pairs(), "before", 1)
+    keyed = changes.key_by(ColumnKey((0, 1)))
+    assert isinstance(keyed._key.selector, ColumnKey)
+    assert collected(keyed._apply("behind", AddSpec("behind", 10), PAIR)) == EXPECTED
+    assert {kind for kind, _ in seen["behind"]} == {ColumnBatch}
+
+
+def test_columns_and_rows_of_one_key_meet_in_one_subtask() -> None:
+    def subtasks(stream: DataStream[Any]) -> list[Any]:
+        return collected(stream.key_by(ColumnKey((0,))).process(Where(), Types.TUPLE([Types.LONG()] * 2)))
+
+    assert subtasks(add(pairs(), "before", 0)) == subtasks(pairs())
+
+
+def test_large_columns_are_cut_into_buffers_and_small_ones_are_joined() -> None:
+    sent: list[Any] = []
+    partition = _partition(sent.append)
+    narrow = pa.RecordBatch.from_arrays([pa.array(range(200_000)), pa.array(range(200_000))], ["f0", "f1"])
+    partition.emit(ColumnBatch(narrow, PAIR))
+    partition.flush()
+    sizes = [len(row[-1]) for row in sent]
+    assert 3_200_000 < sum(sizes) < 3_400_000
+    assert 60_000 < max(sizes) < 300_000
+    sent.clear()
+    for start in range(1000):
+        partition.emit(ColumnBatch(narrow.slice(start * 10, 10), PAIR))
+    partition.flush()
+    assert len(sent) == 2  # one for each target, of about 80 kB
+    received = [decode_batch(row[-1])[0].to_rows().values for row in sorted(sent, key=lambda row: row[5])]
+    assert sorted(pair for part in received for pair in part) == [(n, n) for n in range(10_000)]
+
+
+def _partition(send: Callable[[Any], None]) -> ResultPartition:
+    edge = JobEdge(0, VertexId("a"), 0, VertexId("b"), 0, Hash(KeySpec(ColumnKey((0,)))))
+    return ResultPartition(
+        edge=edge,
+        sender=None,  # type: ignore[arg-type]  # only failures name it
+        subtask=0,
+        parallelism=1,
+        target_parallelism=2,
+        target_max_parallelism=128,
+        target_stage=1,
+        scope=EpochScope(),
+        max_records=1024,
+        send=send,
+    )
 
 
 def test_operators_of_a_chain_hand_columns_to_each_other() -> None:

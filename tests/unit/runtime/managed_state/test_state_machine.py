@@ -220,10 +220,10 @@ def limits(examples: int, steps: int) -> settings:
 
 
 TestInMemory = InMemory.TestCase
-TestInMemory.settings = limits(150, 25)
+TestInMemory.settings = limits(80, 25)
 
 rocksdb = pytest.mark.skipif(not __import__("importlib.util").util.find_spec("rocksdict"), reason="needs rocksdict")
 TestInRocksDB = rocksdb(InRocksDB.TestCase)
-TestInRocksDB.settings = limits(30, 20)
+TestInRocksDB.settings = limits(15, 20)
 TestFromOneToTheOther = rocksdb(FromOneToTheOther.TestCase)
-TestFromOneToTheOther.settings = limits(30, 20)
+TestFromOneToTheOther.settings = limits(15, 20)

@@ -170,6 +170,24 @@ def test_state_files_restore_it_in_any_worker_however_they_were_compacted(
         assert view(worker.timeline_table("left")) == model.view()
 
 
+def test_converting_an_empty_timeline_deletes_nothing_that_others_add_later() -> None:
+    storage, sequence = MemoryStorage(), ()
+    first, second = (KeyedState("join", MAX_PARALLELISM, range(MAX_PARALLELISM)) for _ in range(2))
+    for number, (worker, step) in enumerate(
+        [
+            (first, lambda table: table.renew()),
+            (second, lambda table: table.add(["a"], [0], [1])),
+            (first, lambda table: table.add(["a"], [0], [2])),
+        ]
+    ):
+        table = worker.timeline_table("left")
+        worker.bring_to(sequence, storage)  # type: ignore[arg-type]
+        step(table)
+        sequence = worker.save(sequence, storage, f"file-{number}")  # type: ignore[arg-type, assignment]
+    second.bring_to(sequence, storage)  # type: ignore[arg-type]
+    assert view(second.timeline_table("left")) == {"a": [(0, 1), (0, 2)]}
+
+
 def test_empty_forgets_everything() -> None:
     table = TimelineTable()
     table.add(["k"], [1], ["v"])

@@ -121,7 +121,7 @@ def _simple() -> list[tuple[TypeInformation, st.SearchStrategy[Any]]]:
         (Types.INT(), st.integers(-(1 << 31), (1 << 31) - 1) | st.sampled_from(Colour)),
         (Types.LONG(), st.integers(-(1 << 63), (1 << 63) - 1)),
         (Types.BIG_INT(), wide | st.sampled_from(Colour)),
-        (Types.FLOAT(), floats),
+        (Types.FLOAT(), st.floats(allow_nan=True, width=32)),
         (Types.DOUBLE(), floats | st.sampled_from([-0.0, float("inf"), 5e-324])),
         (Types.BIG_DEC(), st.decimals() | st.sampled_from([Decimal("1.00"), Decimal("-0E+7"), Decimal("sNaN12")])),
         (Types.INSTANT(), st.builds(Instant, wide, st.integers(0, 999_999_999))),

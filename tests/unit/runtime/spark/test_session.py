@@ -32,3 +32,11 @@ def test_on_yarn_sockets_are_not_in_the_folder_of_the_container_whose_name_is_to
     assert application_settings({"spark.master": "yarn"})[key] == "/tmp"
     assert application_settings({"spark.master": "yarn", key: "/run/spark"})[key] == "/run/spark"
     assert key not in application_settings({"spark.master": "local[2]"})
+
+
+def test_two_local_clusters_that_start_in_the_same_second_have_working_directories_of_their_own() -> None:
+    key, master = "spark.deploy.appIdPattern", {"spark.master": "local-cluster[2,1,1024]"}
+    first, second = (application_settings(master)[key] % ("20260101000000", 0) for _ in range(2))
+    assert first != second
+    assert application_settings({**master, key: "mine-%s-%d"})[key] == "mine-%s-%d"
+    assert key not in application_settings({"spark.master": "spark://host:7077"})

@@ -5,6 +5,7 @@ Specifications live here; what lists, reads, writes and publishes files is in ``
 
 from flott.datastream.connectors.file_system._buckets import BucketAssigner
 from flott.datastream.connectors.file_system._bulk_writers import BulkWriterFactory
+from flott.datastream.connectors.file_system._dead_letters import FileDeadLetterSink
 from flott.datastream.connectors.file_system._formats import BulkFormat, StreamFormat
 from flott.datastream.connectors.file_system._parts import (
     DefaultRollingPolicy,
@@ -29,6 +30,7 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSink",
+    "FileDeadLetterSink",
     "StreamingFileSink",
     "StreamFormat",
     "BulkFormat",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flott.errors import ProgramError
+
 
 class BulkWriterFactory:
     """Describes a writer that makes one file of all the records of a bucket in an epoch."""
@@ -19,6 +21,14 @@ class BulkWriterFactory:
         """
         return ParquetWriterFactory(dict(schema) if isinstance(schema, Mapping) else schema, compression)
 
+    @staticmethod
+    def avro(schema: Any, codec: str = "deflate") -> BulkWriterFactory:
+        """Avro files of dicts or rows. Needs ``fastavro``.
+
+        ``schema`` is an ``AvroSchema`` or its JSON text; ``codec`` is null, deflate, bzip2, xz, snappy or zstandard.
+        """
+        return AvroWriterFactory(str(schema), codec)
+
 
 @dataclass(frozen=True)
 class ParquetWriterFactory(BulkWriterFactory):
@@ -26,3 +36,19 @@ class ParquetWriterFactory(BulkWriterFactory):
 
     schema: Any = None  #: ``pyarrow.Schema``, dict of field name to Arrow type name, or ``None``
     compression: str = "snappy"
+
+
+#: How the blocks of an Avro file may be compressed. The last two need a package of their own.
+AVRO_CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")
+
+
+@dataclass(frozen=True)
+class AvroWriterFactory(BulkWriterFactory):
+    """Avro files."""
+
+    schema: str  #: JSON
+    codec: str = "deflate"
+
+    def __post_init__(self) -> None:
+        if self.codec not in AVRO_CODECS:
+            raise ProgramError(f"The codec of an Avro file is one of {', '.join(AVRO_CODECS)}, found {self.codec!r}.")

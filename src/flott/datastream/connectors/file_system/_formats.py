@@ -3,7 +3,8 @@
     StreamFormat                 record after record, positions are byte offsets; .gz, .bz2 and .xz files are unpacked
     ├── TextLineFormat           str
     ├── JsonLinesFormat          whatever each line holds, usually a dict
-    └── CsvFormat                dict, tuple or Row
+    ├── CsvFormat                dict, tuple or Row
+    └── AvroFormat               dict or Row; blocks of records, compressed by themselves
     BulkFormat                   many records at a time, positions are row numbers
     └── ParquetFormat            dict or Row
 """
@@ -15,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from flott.datastream.connectors.base import OnError
 from flott.errors import ProgramError
 
-#: What to do with a record that cannot be read: fail the epoch, or leave it out, count it and log a sample.
-OnError = Literal["fail", "skip"]
+#: What to do with a record that cannot be read. ``"fail"`` and ``"skip"`` are short for the calls of these names.
+ErrorChoice = Literal["fail", "skip"] | OnError
 
 #: Turns the text of a CSV field into its value.
 Converter = Callable[[str], Any]
@@ -33,7 +35,7 @@ class StreamFormat:
         return TextLineFormat(charset_name)
 
     @staticmethod
-    def json_lines_format(on_error: OnError = "fail") -> StreamFormat:
+    def json_lines_format(on_error: ErrorChoice = "fail") -> StreamFormat:
         """One JSON value per line, in UTF-8; blank lines hold no record."""
         return JsonLinesFormat(on_error)
 
@@ -43,7 +45,7 @@ class StreamFormat:
         delimiter: str = ",",
         names: Sequence[str] | None = None,
         types: Mapping[str, Converter] | Sequence[Converter] | None = None,
-        on_error: OnError = "fail",
+        on_error: ErrorChoice = "fail",
         charset_name: str = "UTF-8",
     ) -> StreamFormat:
         """Comma-separated values, quoted with ``"`` where needed; blank lines hold no record.
@@ -62,6 +64,17 @@ class StreamFormat:
             record="dict" if header or names is not None else "tuple",
         )
 
+    @staticmethod
+    def avro_format(
+        schema: Any = None, record: Literal["dict", "row"] = "dict", on_error: ErrorChoice = "fail"
+    ) -> StreamFormat:
+        """Records of Avro files, as dicts or rows. Needs ``fastavro``.
+
+        ``schema`` is an ``AvroSchema`` or its JSON text: records that were written with another one are read as of
+        this one, where Avro allows it. ``None``: as they were written, each file with its own schema.
+        """
+        return AvroFormat(None if schema is None else str(schema), record, on_error)
+
 
 @dataclass(frozen=True)
 class TextLineFormat(StreamFormat):
@@ -77,7 +90,7 @@ class TextLineFormat(StreamFormat):
 class JsonLinesFormat(StreamFormat):
     """JSON values, one on each line, in UTF-8."""
 
-    on_error: OnError = "fail"
+    on_error: ErrorChoice = "fail"
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
@@ -91,7 +104,7 @@ class CsvFormat(StreamFormat):
     delimiter: str = ","
     names: tuple[str, ...] | None = None
     types: dict[str, Converter] | tuple[Converter, ...] | None = None
-    on_error: OnError = "fail"
+    on_error: ErrorChoice = "fail"
     charset_name: str = "UTF-8"
     record: Literal["dict", "tuple", "row"] = "dict"
     quote_char: str | None = '"'
@@ -109,6 +122,20 @@ class CsvFormat(StreamFormat):
             raise ProgramError(f"Found types for the columns {sorted(strange)}, but the names are {list(self.names)}.")
         if self.record != "tuple" and not self.header and self.names is None:
             raise ProgramError("A CSV file without a header gives tuples unless the columns are named: pass names=….")
+
+
+@dataclass(frozen=True)
+class AvroFormat(StreamFormat):
+    """Records of Avro files. They are cut between blocks."""
+
+    schema: str | None = None  #: JSON; ``None``: that of each file
+    record: Literal["dict", "row"] = "dict"
+    on_error: ErrorChoice = "fail"
+
+    def __post_init__(self) -> None:
+        check_on_error(self.on_error)
+        if self.record not in ("dict", "row"):
+            raise ProgramError(f"Avro records are read as 'dict' or 'row', found {self.record!r}.")
 
 
 class BulkFormat:
@@ -137,7 +164,17 @@ def check_charset(charset_name: str) -> None:
         raise ProgramError(f"Unknown character set {charset_name!r}: use a name such as 'UTF-8'.") from None
 
 
-def check_on_error(on_error: str) -> None:
-    """Refuse anything but the two things that can be done with a bad record."""
-    if on_error not in ("fail", "skip"):
-        raise ProgramError(f"on_error is 'fail' or 'skip', found {on_error!r}.")
+def check_on_error(on_error: object) -> None:
+    """Refuse anything but what can be done with a bad record."""
+    if on_error not in ("fail", "skip") and not isinstance(on_error, OnError):
+        raise ProgramError(
+            f"on_error is 'fail', 'skip' or OnError.dead_letter(sink), found {on_error!r}."
+        )
+
+
+def on_error_of(format: StreamFormat | BulkFormat) -> OnError:
+    """Return what a format does with bad records."""
+    chosen = getattr(format, "on_error", "fail")
+    if isinstance(chosen, OnError):
+        return chosen
+    return OnError.skip() if chosen == "skip" else OnError.fail()

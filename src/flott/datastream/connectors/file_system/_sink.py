@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from flott._absent import no_java_object
-from flott.common._object_store_settings import is_object_location
+from flott.common._object_store_settings import is_hdfs_location, is_object_location
 from flott.common.serialization import Encoder
-from flott.datastream.connectors.base import Committer, Sink, SinkWriter, WriterContext
+from flott.datastream.connectors.base import Committer, Guarantee, Sink, SinkWriter, WriterContext
 from flott.datastream.connectors.file_system._buckets import BucketAssigner, FunctionBucketAssigner
-from flott.datastream.connectors.file_system._bulk_writers import BulkWriterFactory
+from flott.datastream.connectors.file_system._bulk_writers import AvroWriterFactory, BulkWriterFactory
 from flott.datastream.connectors.file_system._parts import (
     DefaultRollingPolicy,
     FileCompactor,
@@ -52,19 +52,32 @@ class FileSink(Sink[Any]):
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
         """Start building a sink that writes one record after the other."""
-        return FileSink.RowFormatBuilder(FileSink(absolute_path(base_path), encoder))
+        return FileSink.RowFormatBuilder(FileSink(absolute_path(base_path, hdfs=True), encoder))
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory | Encoder) -> FileSink.BulkFormatBuilder:
         """Start building a sink that writes a file at a time, such as Parquet; it rolls on every checkpoint."""
-        sink = FileSink(absolute_path(base_path), writer_factory, bulk=True, rolling_policy=OnCheckpointRollingPolicy())
+        path = absolute_path(base_path, hdfs=True)
+        sink = FileSink(path, writer_factory, bulk=True, rolling_policy=OnCheckpointRollingPolicy())
         return FileSink.BulkFormatBuilder(sink)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee.EXACTLY_ONCE
 
     def validate(self) -> None:
         from flott.runtime.connectors.files.committer import check_base_path
 
-        if not is_object_location(self.base_path):
+        if is_hdfs_location(self.base_path):
+            from flott.runtime.connectors.files.hdfs_sink import check_hdfs_path
+
+            check_hdfs_path(self.base_path)
+        elif not is_object_location(self.base_path):
             check_base_path(self.base_path)
+        if isinstance(self.encoder, AvroWriterFactory):
+            from flott.runtime.connectors.files.avro import check_avro_factory
+
+            check_avro_factory(self.encoder)
 
     def rehearsal(self, folder: str) -> FileSink:
         return replace(self, base_path=folder)
@@ -74,6 +87,10 @@ class FileSink(Sink[Any]):
             from flott.runtime.connectors.files.object_writer import ObjectFileWriter
 
             return ObjectFileWriter(self, context)
+        if is_hdfs_location(self.base_path):
+            from flott.runtime.connectors.files.hdfs_sink import HdfsFileWriter
+
+            return HdfsFileWriter(self, context)
         from flott.runtime.connectors.files.writer import FileWriter
 
         return FileWriter(self, context)
@@ -83,6 +100,10 @@ class FileSink(Sink[Any]):
             from flott.runtime.connectors.files.object_committer import ObjectFileCommitter
 
             return ObjectFileCommitter(self)
+        if is_hdfs_location(self.base_path):
+            from flott.runtime.connectors.files.hdfs_sink import HdfsFileCommitter
+
+            return HdfsFileCommitter(self)
         from flott.runtime.connectors.files.committer import FileCommitter
 
         return FileCommitter(self)

@@ -6,12 +6,12 @@ the runtime.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flott.common.time import Duration
-from flott.datastream.connectors.base import Boundedness, Source, SourceReader, SplitEnumerator
-from flott.datastream.connectors.file_system._formats import BulkFormat, StreamFormat
+from flott.datastream.connectors.base import Boundedness, OnError, Source, SourceReader, SplitEnumerator
+from flott.datastream.connectors.file_system._formats import BulkFormat, StreamFormat, on_error_of
 from flott.datastream.connectors.file_system._paths import absolute_path
 from flott.errors import ProgramError
 
@@ -64,6 +64,12 @@ class FileSource(Source[Any]):
     paths: tuple[str, ...]
     discovery_interval_ms: int | None = None  #: look for new files so often; ``None``: only once
     block_bytes: int | None = BLOCK_BYTES
+    #: What becomes of unreadable records. That of the format, unless it was set.
+    on_error: OnError = field(default_factory=OnError.fail)
+
+    def __post_init__(self) -> None:
+        if not self.on_error.keeps_going:
+            object.__setattr__(self, "on_error", on_error_of(self.format))
 
     @property
     def boundedness(self) -> Boundedness:
@@ -87,7 +93,7 @@ class FileSource(Source[Any]):
     def create_reader(self) -> SourceReader[Any]:
         from flott.runtime.connectors.files.reader import FileReader
 
-        return FileReader(self.format)
+        return FileReader(self.format, self.on_error)
 
 
 class FileSourceBuilder:
@@ -120,6 +126,13 @@ class FileSourceBuilder:
         """Do nothing, for ported programs: the job balances what its subtasks read."""
         return self
 
+    def set_on_error(self, on_error: OnError) -> FileSourceBuilder:
+        """Set what becomes of records that cannot be read: fail, skip, or write them to a dead-letter sink."""
+        if not isinstance(on_error, OnError):
+            raise ProgramError(f"Expected OnError.fail(), .skip() or .dead_letter(sink), found {on_error!r}.")
+        self._source = replace(self._source, on_error=on_error)
+        return self
+
     def build(self) -> FileSource:
         """Return the source."""
         return self._source
@@ -128,4 +141,4 @@ class FileSourceBuilder:
 def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
     if not paths:
         raise ProgramError("A file source reads at least one path, found none.")
-    return tuple(absolute_path(path) for path in paths)
+    return tuple(absolute_path(path, hdfs=True) for path in paths)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing_extensions import TypedDict
 
 from flott.common import _options as options
+from flott.common._secrets import shown
 from flott.common.configuration import Configuration
-from flott.rest.shapes.values.secrets import shown
 from flott.runtime.jobmanager.views.job_view import JobView
 
 ExecutionSettings = TypedDict(

@@ -7,6 +7,7 @@ from typing import NotRequired, cast
 from typing_extensions import TypedDict
 
 from flott.common.job_status import JobStatus
+from flott.datastream.connectors.base import Guarantee
 from flott.rest.shapes.job.jobs import JobType, SchedulerType, job_type, scheduler_type
 from flott.rest.shapes.job.plan import JobPlan, job_plan
 from flott.rest.shapes.values.numbers import duration_ms, finite, reached
@@ -49,8 +50,12 @@ OperatorOfVertex = TypedDict(
         "parallelism": int,
         "source-line": str,
         "metric-scope": str,
+        "guarantee": NotRequired[str],
     },
 )
+class WeakestLinkOfJob(TypedDict):
+    guarantee: str
+    operator: str
 VertexOfJob = TypedDict(
     "VertexOfJob",
     {
@@ -94,6 +99,7 @@ JobDetail = TypedDict(
         "checkpoint-directory": str,
         "process": int,
         "waiting-for": NotRequired[str],
+        "weakest-link": NotRequired[WeakestLinkOfJob],
     },
 )
 
@@ -128,7 +134,24 @@ def job_detail(job: JobView, now_ms: int) -> JobDetail:
     }
     if job.waiting_for is not None:
         detail["waiting-for"] = job.waiting_for
+    if (link := weakest_link(job)) is not None:
+        detail["weakest-link"] = link
     return detail
+
+
+def weakest_link(job: JobView) -> WeakestLinkOfJob | None:
+    """Return the source or sink that promises least about records. None: none of them declares a guarantee."""
+    strengths = [guarantee.value for guarantee in Guarantee]
+    links = [
+        (strengths.index(operator.guarantee), operator.name)
+        for vertex in job.vertices
+        for operator in vertex.operators
+        if operator.guarantee in strengths
+    ]
+    if not links:
+        return None
+    weakest, name = max(links, key=lambda link: link[0])
+    return {"guarantee": strengths[weakest], "operator": name}
 
 
 def job_timestamps(job: JobView) -> JobTimestamps:
@@ -156,7 +179,7 @@ def _vertex(vertex: VertexView, now_ms: int) -> VertexOfJob:
 
 
 def _operator(operator: ChainedOperatorView) -> OperatorOfVertex:
-    return {
+    shape: OperatorOfVertex = {
         "id": operator.id,
         "name": operator.name,
         "uid": operator.uid,
@@ -165,3 +188,6 @@ def _operator(operator: ChainedOperatorView) -> OperatorOfVertex:
         "source-line": operator.source_line,
         "metric-scope": operator.metric_scope,
     }
+    if operator.guarantee:
+        shape["guarantee"] = operator.guarantee
+    return shape

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import logging
 
-from flott.datastream.connectors.file_system._formats import OnError
-from flott.errors import TypeMismatchError
+from flott.datastream.connectors.base import BadRecord, OnError
+from flott.errors import BadRecordError
 
 _log = logging.getLogger(__name__)
 _SHOWN = 120
 
 
 class BadRecords:
-    """Fails, or counts and keeps a sample: one object for each slice."""
+    """Fails, or counts and keeps them for the dead letters: one object for each slice."""
 
     def __init__(self, path: str, on_error: OnError):
         self.count = 0
         self._path = path
         self._on_error = on_error
+        self._rejected: list[BadRecord] = []
         self._sample = ""
 
     def report(self, offset: int, content: bytes, reason: str) -> None:
         """Report that something at this byte cannot be read."""
-        message = f"{self._path}, byte {offset}: {reason}. Found {shortened(content)}."
-        if self._on_error == "fail":
-            raise TypeMismatchError(message + " Repair the file or name the right format.")
+        place = f"{self._path}, byte {offset}"
+        if not self._on_error.keeps_going:
+            raise BadRecordError(place, reason, content)
         self.count += 1
-        self._sample = self._sample or message
+        self._rejected.append(BadRecord(place, reason, content))
+        self._sample = self._sample or f"{place}: {reason}. Found {shortened(content)}."
+
+    def take(self) -> list[BadRecord] | None:
+        """Return what was reported since the last call."""
+        if not self._rejected:
+            return None
+        taken, self._rejected = self._rejected, []
+        return taken
 
     def log(self) -> None:
         """Say what was left out, once for the slice."""

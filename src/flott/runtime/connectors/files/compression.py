@@ -10,6 +10,8 @@ import lzma
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
+from flott.common._object_store_settings import is_hdfs_location
+from flott.runtime.connectors.files.hdfs import open_hdfs
 from flott.runtime.storage.locations import is_object_location, parent_of
 from flott.runtime.storage.opening import open_object_storage
 
@@ -40,7 +42,9 @@ def open_bytes(path: str) -> BinaryIO:
 
 
 def file_or_path(path: str) -> Any:
-    """Return a local path as it is, and an object of an object store as an open file that is read by ranges."""
+    """Return a local path as it is, and what is in an object store or in HDFS as an open file, read by ranges."""
+    if is_hdfs_location(path):
+        return open_hdfs(path)
     return open_object_storage(parent_of(path)).opened(path) if is_object_location(path) else path
 
 

@@ -15,7 +15,9 @@ from itertools import repeat
 from typing import Any
 
 from flott.common.types import restore_row
+from flott.datastream.connectors.base import OnError
 from flott.datastream.connectors.file_system._formats import Converter, CsvFormat
+from flott.errors import TypeMismatchError
 from flott.runtime.connectors.files.bad_records import BadRecords
 from flott.runtime.connectors.files.lines import CHUNK_BYTES, LineCursor, lines_with_offsets
 
@@ -58,10 +60,10 @@ class CsvDecoder:
 
     def read_header(self, cursor: LineCursor, path: str) -> None:
         """Read the line that names the columns; the cursor stands at the start of the file."""
-        rows = self._rows_with_ends(0, b"", cursor, BadRecords(path, "fail"))
+        rows = self._rows_with_ends(0, b"", cursor, BadRecords(path, OnError.fail()))
         _, header, _ = next(rows, (0, [], 0))
         if self._format.strict_header and header != list(self._format.names or header):
-            BadRecords(path, "fail").report(0, repr(header).encode(), f"expected the header {self._format.names}")
+            raise TypeMismatchError(f"{path}: expected the header {self._format.names}, found {header}.")
         if self._build is None:
             self._build = record_builder(self._format, tuple(header))
 

@@ -8,7 +8,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from flott.common._object_store_settings import is_hdfs_location
 from flott.errors import ProgramError, StorageError
+from flott.runtime.connectors.files.hdfs import hdfs_files
 from flott.runtime.storage.locations import is_object_location
 from flott.runtime.storage.opening import open_object_storage
 
@@ -24,9 +26,9 @@ class FoundFile:
 def check_paths(paths: Sequence[str], watching: bool) -> None:
     """Refuse paths that cannot be read, before anything runs. What is watched may be a pattern nothing matches yet."""
     for path in paths:
-        if is_object_location(path):
+        if is_object_location(path) or is_hdfs_location(path):
             if not watching and not find_objects(path):
-                raise ProgramError(f"There is no object at or below {path}. Check its spelling, and that it is there.")
+                raise ProgramError(f"There is no file at or below {path}. Check its spelling, and that it is there.")
         elif os.path.exists(path):
             wanted = os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK
             if not os.access(path, wanted):
@@ -56,12 +58,13 @@ def is_hidden(name: str) -> bool:
 
 
 def find_objects(path: str) -> list[FoundFile]:
-    """Return the objects of an object store at or below a path, or those that match a pattern."""
+    """Return what is in an object store or in HDFS at or below a path, or matches a pattern."""
     wanted = path.split("/")
     literal = next((index for index, part in enumerate(wanted) if glob.has_magic(part)), len(wanted))
     base = "/".join(wanted[:literal])
     found = []
-    for location, size_bytes in open_object_storage(base).files_at(base):
+    files = hdfs_files(base) if is_hdfs_location(base) else open_object_storage(base).files_at(base)
+    for location, size_bytes in files:
         parts = location.split("/")
         hidden = any(is_hidden(part) for part in parts[literal:])
         if not hidden and any(_is_match(parts[:end], wanted) for end in range(len(parts), 0, -1)):
@@ -83,7 +86,7 @@ def _is_match(parts: Sequence[str], wanted: Sequence[str]) -> bool:
 
 
 def _below(path: str) -> Iterator[FoundFile]:
-    if is_object_location(path):
+    if is_object_location(path) or is_hdfs_location(path):
         yield from find_objects(path)
     elif os.path.isdir(path):
         yield from _walk(path)

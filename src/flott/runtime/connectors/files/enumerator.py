@@ -66,7 +66,11 @@ class FileEnumerator(SplitEnumerator):
     def open(self) -> None:
         check_paths(self._source.paths, self._watching)
         if not self._watching:
-            self._await(find_files(self._source.paths))
+            self._await(self.found())
+
+    def found(self) -> list[FoundFile]:
+        """Return the files that are there now, sorted by path. A table leaves out those it need not read."""
+        return find_files(self._source.paths)
 
     def restore(self, state: Json) -> None:
         self._open = {split.name: split for split in (FileSplit(*fields) for fields in state["open"])}
@@ -169,7 +173,7 @@ class FileEnumerator(SplitEnumerator):
         if interval_ms is None or (self._listed_at_ms is not None and now_ms < self._listed_at_ms + interval_ms):
             return
         self._listed_at_ms = now_ms
-        found = find_files(self._source.paths)
+        found = self.found()
         self._await(file for file in found if file.size_bytes and _digest(file.path) not in self._seen)
 
     def _next_listing_ms(self) -> int | None:

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from flott.datastream.connectors.base import Json, Records, Slice, SourceReader
+from flott.datastream.connectors.base import Json, OnError, Records, Slice, SourceReader
 from flott.datastream.connectors.file_system._formats import (
+    AvroFormat,
     BulkFormat,
     CsvFormat,
     JsonLinesFormat,
     ParquetFormat,
     StreamFormat,
     TextLineFormat,
+    on_error_of,
 )
-from flott.errors import ProgramError, StorageError, TypeMismatchError
+from flott.errors import BadRecordError, ProgramError, StorageError, TypeMismatchError
 from flott.runtime.connectors.files.bad_records import BadRecords
 from flott.runtime.connectors.files.compression import has_byte_lines, open_as_utf8, open_bytes
 from flott.runtime.connectors.files.csv_records import CsvDecoder, scan_csv
@@ -35,9 +37,10 @@ class FileReader(SourceReader[Any]):
     The position after a slice is ``[offset, records read]``: the enumerator learns from it how large records are.
     """
 
-    def __init__(self, format: StreamFormat | BulkFormat):
+    def __init__(self, format: StreamFormat | BulkFormat, on_error: OnError | None = None):
         self.skipped = 0  #: records left out because they were unreadable and the format says so
         self._format = format
+        self._on_error = on_error_of(format) if on_error is None else on_error
         self._reached: dict[str, list[int]] = {}
 
     def read(self, part: Slice) -> Iterator[Any]:
@@ -47,11 +50,12 @@ class FileReader(SourceReader[Any]):
     def read_batches(self, part: Slice) -> Iterator[Records[Any]]:
         position, count = part.start, 0
         if part.start < part.stop:
-            bad = BadRecords(part.detail["path"], getattr(self._format, "on_error", "fail"))
+            bad = BadRecords(part.detail["path"], self._on_error)
             for values, after in self._batches(part, bad, CHUNK_BYTES):
                 position, count = after, count + len(values)
-                if values:
-                    yield Records(values)
+                rejected = bad.take()
+                if values or rejected:
+                    yield Records(values, rejected=rejected)
             bad.log()
             self.skipped += bad.count
         self._reached[part.split] = [part.stop if self._is_whole(part) else position, count]
@@ -63,13 +67,14 @@ class FileReader(SourceReader[Any]):
         path = part.detail["path"]
         if isinstance(self._format, ParquetFormat):
             return f"{path}, row {part.start + index}"
+        block = "record {} of the block after byte {}" if isinstance(self._format, AvroFormat) else "byte {1}"
         try:  # one byte at a time is one record at a time, so the position before the record is where it starts
             seen, position = 0, part.start
-            for values, after in self._batches(part, BadRecords(path, "skip"), chunk_bytes=1):
+            for values, after in self._batches(part, BadRecords(path, OnError.skip()), chunk_bytes=1):
                 if seen + len(values) > index:
-                    return f"{path}, byte {position}"
+                    return f"{path}, {block.format(index - seen, position)}"
                 seen, position = seen + len(values), after
-        except (StorageError, TypeMismatchError):
+        except (StorageError, TypeMismatchError, BadRecordError):
             pass
         return self.roughly(part, index)
 
@@ -85,7 +90,9 @@ class FileReader(SourceReader[Any]):
 
                 yield from scan_parquet(path, part.start, part.stop, self._format)
             else:
-                yield from self._scan(part, bad, chunk_bytes)
+                yield from self._scan_avro(part, bad) if isinstance(self._format, AvroFormat) else self._scan(
+                    part, bad, chunk_bytes
+                )
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise StorageError(f"Cannot read {path}: {error}. Check that it is still there and complete.") from error
         except UnicodeDecodeError as error:  # only where the whole file is decoded: otherwise the line is known
@@ -93,6 +100,15 @@ class FileReader(SourceReader[Any]):
 
     def _is_whole(self, part: Slice) -> bool:
         return isinstance(self._format, StreamFormat) and is_read_whole(self._format, part.detail["path"])
+
+    def _scan_avro(self, part: Slice, bad: BadRecords) -> Batches:
+        from flott.runtime.connectors.files.avro import scan_avro  # only such a program needs fastavro
+
+        assert isinstance(self._format, AvroFormat)
+        path = part.detail["path"]
+        stop, end = (None, None) if self._is_whole(part) else (part.stop, part.detail["file_end"])
+        with closing(open_bytes(path)) as file:
+            yield from scan_avro(file, path, part.start, stop, end, self._format, bad)
 
     def _scan(self, part: Slice, bad: BadRecords, chunk_bytes: int) -> Batches:
         format, path = self._format, part.detail["path"]

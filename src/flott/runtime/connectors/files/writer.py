@@ -9,7 +9,11 @@ from typing import Any, Protocol
 from flott.common.serialization import Encoder, SimpleStringEncoder
 from flott.common.typeinfo import TypeInformation
 from flott.datastream.connectors.base import Json, SinkWriter, WriterContext
-from flott.datastream.connectors.file_system._bulk_writers import BulkWriterFactory, ParquetWriterFactory
+from flott.datastream.connectors.file_system._bulk_writers import (
+    AvroWriterFactory,
+    BulkWriterFactory,
+    ParquetWriterFactory,
+)
 from flott.datastream.connectors.file_system._sink import FileSink
 from flott.errors import ProgramError, StorageError
 from flott.runtime.connectors.files.durable import make_folder, remove, sync_file
@@ -74,7 +78,12 @@ class FileWriter(SinkWriter[Any]):
             if not self._prepared:
                 remove(self._path(bucket))
 
-    def _add(self, bucket: str, records: list[Any]) -> None:
+    def write_columns(self, columns: Any, kinds: Any) -> None:
+        """Stage rows in columns, if the sink's encoder takes them."""
+        for bucket, rows, changes in self._sink.encoder.by_bucket(columns, kinds):  # type: ignore[union-attr]
+            self._add(checked_bucket(bucket), [(rows, changes)], rows.num_rows)
+
+    def _add(self, bucket: str, records: list[Any], count: int | None = None) -> None:
         try:
             if bucket not in self._files:
                 self._make_folder(bucket)
@@ -82,7 +91,7 @@ class FileWriter(SinkWriter[Any]):
             self._files[bucket].add(records)
         except OSError as error:
             raise self._failure(error) from error
-        self._counts[bucket] = self._counts.get(bucket, 0) + len(records)
+        self._counts[bucket] = self._counts.get(bucket, 0) + (len(records) if count is None else count)
 
     def _make_folder(self, bucket: str) -> None:
         make_folder(os.path.dirname(self._path(bucket)), self._sink.base_path)
@@ -139,6 +148,12 @@ def staged_file(sink: FileSink, path: str, record_type: TypeInformation | None =
         from flott.runtime.connectors.files.parquet import ParquetFileWriter  # only such a program needs pyarrow
 
         return ParquetFileWriter(path, sink.encoder)
+    if isinstance(sink.encoder, AvroWriterFactory):
+        from flott.runtime.connectors.files.avro import AvroFileWriter  # only such a program needs fastavro
+
+        return AvroFileWriter(path, sink.encoder)
+    if hasattr(sink.encoder, "staged_file"):
+        return sink.encoder.staged_file(path)  # type: ignore[no-any-return]
     raise ProgramError(f"A file sink writes with an Encoder or a BulkWriterFactory, found {sink.encoder!r}.")
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import md5
 
-from flott.graph.job_graph import JobGraph, JobVertex, VertexId
+from flott.graph.guarantees import guarantee_of
+from flott.graph.job_graph import ChainedOperator, JobGraph, JobVertex, VertexId
 from flott.graph.operator_ids import OperatorId
 from flott.graph.specs import SourceSpec, TimestampsSpec
 from flott.graph.transformations import DEFAULT_SLOT_SHARING_GROUP
@@ -52,7 +53,7 @@ def outline(graph: JobGraph) -> tuple[VertexOutline, ...]:
                 operators=tuple(
                     ChainedOperatorView(
                         op.id, op.node.name, op.node.uid, op.node.kind, op.node.description or op.node.name,
-                        op.node.parallelism, op.node.source_line, scopes[op.id],
+                        op.node.parallelism, op.node.source_line, scopes[op.id], _guarantee(op),
                     )
                     for op in vertex.operators
                 ),
@@ -65,6 +66,11 @@ def outline(graph: JobGraph) -> tuple[VertexOutline, ...]:
             )
         )  # fmt: skip
     return tuple(outlined)
+
+
+def _guarantee(operator: ChainedOperator) -> str:
+    found = guarantee_of(operator.node)
+    return found.value if found is not None else ""
 
 
 def _makes_time(vertex: JobVertex) -> bool:

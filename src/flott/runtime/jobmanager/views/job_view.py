@@ -48,6 +48,7 @@ class ChainedOperatorView:
     parallelism: int
     source_line: str = ""  #: where the program made it
     metric_scope: str = ""  #: what its metrics are found under in ``SubtaskView.metrics``; unique in its chain
+    guarantee: str = ""  #: what a source or sink promises, such as "exactly-once"; empty: nothing that counts
 
 
 @dataclass(frozen=True)

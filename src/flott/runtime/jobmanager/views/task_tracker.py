@@ -338,8 +338,11 @@ class TaskTracker:
             return {}
         values = self._operator_values(ident, index, now)
         values |= {row.name: rate for row, rate in zip(meters_of(Scope.OPERATOR), rates, strict=True)}
-        # The user's are first: a name of the engine always means the engine's metric.
-        return {**totals.metrics, **{r.name: values[r.name] for r in metrics_of(Scope.OPERATOR) if r.name in values}}
+        # The user's are first: a name of the engine always means the engine's metric. What the connector of a source
+        # tells is about the source as a whole, as its lag is.
+        told = self._pending[ident].gauges if index == 0 and ident in self._pending else {}
+        engine = {r.name: values[r.name] for r in metrics_of(Scope.OPERATOR) if r.name in values}
+        return {**totals.metrics, **told, **engine}
 
     def _operator_values(self, ident: OperatorId, index: int, now: Moment) -> dict[str, int | float]:
         """Return the values of the engine's metrics of an operator subtask, without rates."""

@@ -13,6 +13,7 @@ from flott.runtime.managed_state.files.file_sequence import FileSequence, StateF
 from flott.runtime.managed_state.files.sequence_reader import applied, open_sequence
 from flott.runtime.managed_state.files.state_file import create_state_file
 from flott.runtime.managed_state.files.table_header import TableHeader
+from flott.runtime.managed_state.key_groups import SameGroup
 from flott.runtime.managed_state.kinds.registry import make_table
 from flott.runtime.managed_state.kinds.table_kind import Delta
 from flott.runtime.managed_state.ttl.time_to_live import Horizon, drop_expired
@@ -47,7 +48,7 @@ def _compact_group(
     compacted: dict[str, Delta] = {}
     for name, deltas in found.items():
         if order.whole:
-            for delta in applied(headers[name], deltas).dump(lambda entry: group).values():
+            for delta in applied(headers[name], deltas).dump(SameGroup(group)).values():
                 compacted[name] = _living(headers[name], delta, order.horizon)
         else:
             table = make_table(headers[name].kind, headers[name].namespaced)

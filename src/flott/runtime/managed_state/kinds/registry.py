@@ -6,6 +6,7 @@ from typing import Any
 
 from flott.errors import StateError
 from flott.runtime.managed_state.kinds.accumulators import ACCUMULATORS
+from flott.runtime.managed_state.kinds.column_table_kind import COLUMN_TABLES
 from flott.runtime.managed_state.kinds.lists import LISTS
 from flott.runtime.managed_state.kinds.maps import MAPS
 from flott.runtime.managed_state.kinds.panes import LIST_PANES, PANES
@@ -25,6 +26,7 @@ KINDS: dict[str, TableKind[Any, Any]] = {
     TIMELINES.name: TIMELINES,
     SORTED_MULTIMAPS.name: SORTED_MULTIMAPS,
     ACCUMULATORS.name: ACCUMULATORS,
+    COLUMN_TABLES.name: COLUMN_TABLES,
 }
 
 

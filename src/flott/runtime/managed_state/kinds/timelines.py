@@ -94,6 +94,8 @@ class TimelineTable:
 
     def renew(self) -> None:
         """Save everything again: the records have been converted. Nothing was added since the last drain."""
+        if not self.entries:
+            return  # otherwise the mark stays for a later epoch, and deletes what other workers have added until then
         self._renewed = True
         for key, (timestamps, values) in self.entries.items():
             self._log.append(([key] * len(timestamps), list(timestamps), list(values)))

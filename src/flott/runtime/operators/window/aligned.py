@@ -120,7 +120,7 @@ class AlignedWindowOperator(WindowedOperator):
             return
         cursor = iter(values)
         try:
-            keys = list(map(self.select, cursor))
+            keys = list(map(self.select_in(values), cursor))
             if len(keys) != len(values):  # a selector that raises StopIteration ends a map() without a sound
                 raise ProgramError("A key selector raised StopIteration.")
             for window in windows:

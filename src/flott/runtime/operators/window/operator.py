@@ -62,7 +62,7 @@ class WindowedOperator(FunctionOperator):
         assert keyed is not None
         self.spec = spec
         self.state = context.keyed_state
-        self.select = keyed.select
+        self.select_in = keyed.select_in
         self.current = keyed.current
         self.window_context = WindowProcessContext(self, self.state, isinstance(spec.assigner, MergingWindowAssigner))
         self.call: WindowCall = self._window_call(spec.function)
@@ -207,11 +207,12 @@ class WindowOperator(WindowedOperator):
         cursor = iter(values)
         self.clocks.event.follow(cursor, timestamps)
         late: list[int] = []
+        select = self.select_in(values)
         take = self._merge_in if self._merging is not None else self._put_in
         try:
             for index, value in enumerate(cursor):
                 timestamp = MIN_WATERMARK if timestamps is None else timestamps[index]
-                self.current.key = key = self.select(value)
+                self.current.key = key = select(value)
                 windows = self._assigner.assign_windows(value, timestamp, self._assigner_context)
                 taken = refused = False
                 for window in windows:

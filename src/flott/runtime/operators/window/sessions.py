@@ -63,7 +63,8 @@ class SessionWindowOperator(WindowedOperator):
             raise self.without_time(batch)
         late: list[tuple[Any, int]] = []
         cursor = iter(values)
-        entries, changed, add, select = self._table.entries, self._table.changed, self._fold.add, self.select
+        entries, changed, add = self._table.entries, self._table.changed, self._fold.add
+        select = self.select_in(values)
         try:
             ends = self._ends(values, timestamps)
             for value, start, end in zip(cursor, timestamps, ends, strict=True):

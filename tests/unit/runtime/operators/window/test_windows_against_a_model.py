@@ -153,7 +153,7 @@ kinds = st.one_of(
     bound=st.sampled_from([0, 3, 20]),
     parallelism=st.integers(1, 3),
 )
-@settings(max_examples=250)
+@settings(max_examples=100)
 def test_windows_give_what_the_model_gives(
     epochs: list[list[Record]], kind: Kind, fold: str, lateness: int, bound: int, parallelism: int
 ) -> None:
@@ -176,7 +176,7 @@ def test_windows_give_what_the_model_gives(
     bound=st.sampled_from([0, 3, 20]),
     crashes=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(1, 6), st.integers(1, 4)), min_size=1, max_size=4),
 )
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_windows_survive_crashes_and_changes_of_parallelism(
     epochs: list[list[Record]], kind: Kind, fold: str, lateness: int, bound: int, crashes: list[tuple[str, int, int]]
 ) -> None:

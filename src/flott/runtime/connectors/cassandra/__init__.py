@@ -1,0 +1,1 @@
+"""Cassandra: connections, prepared statements with timestamps of epochs, rows after the checkpoint."""

@@ -1,0 +1,1 @@
+"""Messages and files as columns of a table, and back. Task side. Everything here needs pyarrow and numpy."""

@@ -1,0 +1,1 @@
+"""The halves of formats that need a library or a server. Task side."""

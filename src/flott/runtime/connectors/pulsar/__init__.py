@@ -1,0 +1,1 @@
+"""Pulsar through pulsar-client: what the specifications in ``flott.datastream.connectors.pulsar`` create."""
