@@ -1,0 +1,1 @@
+"""Operators on columns: what tables and SQL run as. Task side."""

@@ -1,0 +1,1 @@
+"""Catalogs: what tables, views and functions exist, by name."""

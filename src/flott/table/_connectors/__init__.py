@@ -1,0 +1,1 @@
+"""Tables over connectors: one module for each connector that a table may name."""
