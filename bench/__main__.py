@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import environments, plan, report, state
+from bench import environments, kafka, plan, report, state
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
@@ -22,6 +22,10 @@ LOGS = RESULTS / "logs"
 
 
 def main() -> int:
+    if _asks_for_nexmark(sys.argv[1:]):
+        from bench.nexmark.__main__ import main as nexmark
+
+        return nexmark([argument for argument in sys.argv[1:] if argument not in ("--only", "nexmark")])
     arguments = _arguments()
     effort = plan.QUICK if arguments.quick else plan.FULL
     chosen = plan.measurements(arguments.only, arguments.runners)
@@ -51,6 +55,11 @@ def main() -> int:
         target.write_text(json.dumps(document, indent=2) + "\n")  # each time: half a run is better than none
     report.show(document)
     return 0
+
+
+def _asks_for_nexmark(arguments: list[str]) -> bool:
+    """Whether only Nexmark is to run, which has a table of its own."""
+    return "nexmark" in arguments and "--only" in arguments
 
 
 def _kept(chosen: list[tuple[str, str]], last: list[dict]) -> list[dict]:
@@ -97,6 +106,7 @@ def _run(command: list[str], log: Path) -> tuple[int | None, str]:
     """Exit code (None: out of time) and standard output. The runner's whole process group is ended afterwards."""
     paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    environment[kafka.PYTHON_VARIABLE] = sys.executable
     with log.open("w") as errors:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench import control, events, state
+from bench import control, events, kafka, state
 
 WORKLOADS = (
     "keyed_sum",
@@ -14,9 +14,10 @@ WORKLOADS = (
     *events.WORKLOADS,
     *state.WORKLOADS,
     *control.WORKLOADS,
+    *kafka.WORKLOADS,
 )
 #: Names that stand for several workloads.
-FAMILIES = {"state": state.WORKLOADS}
+FAMILIES = {"state": state.WORKLOADS, "kafka": kafka.WORKLOADS}
 RUNNERS = (
     "limit",
     "flott",
@@ -39,6 +40,10 @@ FLOTT_STATE = (
     | dict.fromkeys(state.RESTORES, "flott_restore")
     | {"checkpoint": "flott_checkpoint", "rescale": "flott_rescale"}
 )
+
+
+#: Those with Kafka, too. They fill a topic with the records first, which takes longer than to read them.
+KAFKA_RECORDS = 100_000
 
 
 @dataclass(frozen=True)
@@ -64,15 +69,19 @@ CATALOGUE = {
         "limit",
         "",
         {"keyed_sum": 2_000_000, "stateless": 2_000_000, "word_count": 2_000_000}
-        | dict.fromkeys(events.WORKLOADS, 1_000_000),
-        modules=dict.fromkeys(state.THROUGHPUT, "limit_state") | {"control": "limit_control"},
+        | dict.fromkeys(events.WORKLOADS, 1_000_000)
+        | dict.fromkeys(kafka.WORKLOADS, KAFKA_RECORDS),
+        modules=dict.fromkeys(state.THROUGHPUT, "limit_state")
+        | {"control": "limit_control"}
+        | dict.fromkeys(kafka.WORKLOADS, "limit_kafka"),
     ),
     "flott": Runner(
         "flott_spark",
         "",
         {"keyed_sum": 200_000, "stateless": 400_000, "word_count": 200_000, "empty_epoch": 0}
-        | dict.fromkeys(events.WORKLOADS, 200_000),
-        modules=FLOTT_STATE | {"control": "flott_control"},
+        | dict.fromkeys(events.WORKLOADS, 200_000)
+        | dict.fromkeys(kafka.WORKLOADS, KAFKA_RECORDS),
+        modules=FLOTT_STATE | {"control": "flott_control"} | dict.fromkeys(kafka.WORKLOADS, "flott_kafka"),
     ),
     "flott-typed": Runner("flott_spark", "typed", {"keyed_sum": 200_000}),
     "flott-rocksdb": Runner("flott_spark", "rocksdb", {}, modules=FLOTT_STATE),
@@ -84,7 +93,12 @@ CATALOGUE = {
         patience=2.0,
     ),
     # Windows are slow in PyFlink, so only the mode that was the faster one when both were measured in full.
-    "pyflink-thread": Runner("pyflink", "thread", dict.fromkeys(events.WORKLOADS, 4_000)),
+    "pyflink-thread": Runner(
+        "pyflink",
+        "thread",
+        dict.fromkeys(events.WORKLOADS, 4_000) | dict.fromkeys(kafka.WORKLOADS, 10_000),
+        modules=dict.fromkeys(kafka.WORKLOADS, "pyflink_kafka"),
+    ),
     "pyflink-rocksdb": Runner("pyflink", "rocksdb", {}, modules=dict.fromkeys(state.THROUGHPUT, "pyflink_state")),
     "spark-tws": Runner(
         "spark_tws",

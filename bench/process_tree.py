@@ -19,6 +19,7 @@ class Process:
     command: str
     resident_bytes: int
     cpu_seconds: float
+    ended_cpu_seconds: float = 0.0  #: of processes that it started and that have ended
 
 
 def tree(root: int) -> list[Process]:
@@ -46,5 +47,6 @@ def _read(entry: Path) -> Process | None:
         fields = (entry / "stat").read_text().rpartition(")")[2].split()
         command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         resident = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
-        return Process(int(entry.name), int(fields[1]), command, resident, (int(fields[11]) + int(fields[12])) / _TICKS)
+        own, ended = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+        return Process(int(entry.name), int(fields[1]), command, resident, own / _TICKS, ended / _TICKS)
     return None

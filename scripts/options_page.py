@@ -34,6 +34,8 @@ An option with the same meaning as in Flink has Flink's name. Flott's own option
 with `spark.` are passed to Spark. An unknown key raises an error with the file, the line and the most similar key.
 `flott config` prints every option with its value and origin, `flott config check flott.yaml` checks a file.
 
+Options that begin with `table.` are settings of a SQL session; [tuning](table/tuning.md#options) lists them.
+
 `make docs` generates this page.
 
 | option | value | default | meaning |

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import control, events, state, workloads
+from bench import control, events, kafka, state, workloads
 
 THROUGHPUT = ("keyed_sum", "stateless", "word_count", *events.WORKLOADS)
 CHECK_RECORDS = 1_000
@@ -81,9 +81,8 @@ def _one_line(error: Exception) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
-    parser.add_argument(
-        "--workload", required=True, choices=(*THROUGHPUT, "empty_epoch", *state.WORKLOADS, *control.WORKLOADS)
-    )
+    known = (*THROUGHPUT, "empty_epoch", *state.WORKLOADS, *control.WORKLOADS, *kafka.WORKLOADS)
+    parser.add_argument("--workload", required=True, choices=known)
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--repeats", type=int, default=1)

@@ -1,0 +1,1 @@
+"""Nexmark: an auction site's events, and the queries of the benchmark over them."""
