@@ -11,7 +11,7 @@ import pytest
 from tests.spark.conftest import StartDriver
 from tests.spark.driver_process import SCRIPTS
 
-FEW, MANY = 300, 3000
+FEW, MANY = 320, 3000  # multiples of the script's SAMPLES, so that the last epoch has a sample
 #: How much more memory may be held at the end than after half of the epochs. When the JVM takes more of its heap is
 #: the collector's choice, so it is only refused what a leak of the heap's size would take.
 DRIVER_GROWTH_MB, WORKER_GROWTH_MB, JVM_GROWTH_MB = 8, 8, 400

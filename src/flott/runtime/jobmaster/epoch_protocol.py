@@ -9,12 +9,13 @@ back to the last completed checkpoint, whatever step failed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from zlib import crc32
 
 from flott.common._ids import EpochId, JobId
 from flott.datastream.connectors.base import CommitPermit
-from flott.errors import ProgramError
+from flott.errors import LeadershipLostError, ProgramError
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
@@ -66,6 +67,8 @@ class EpochProtocol:
     ended_ms: int | None = field(init=False, default=None)  #: when the last epoch was committed
     _resumed_from: Manifest | None = field(init=False, default=None)  #: the checkpoint that the job was started from
     _fixed: EpochInput | None = field(init=False, default=None)  #: the input of the next epoch, once it is fixed
+    #: Whether the last checkpoint that may exist has been committed. Until then its staged output must stay.
+    _settled: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self._clock_driven = clock_driven(self.graph)
@@ -115,6 +118,7 @@ class EpochProtocol:
             self.commits.commit(self.store.permit_again(self.latest, self.clock.now_ms()), self.latest)
             self.input.acknowledge()
         self.commits.discard_failed(self.latest)
+        self._settled = True
         self.retained.subsume()
         self.retained.sweep(self.next_epoch - 1)
         fixed = self.store.read_input(self.next_epoch)
@@ -214,6 +218,7 @@ class EpochProtocol:
 
     def complete(self, manifest: Manifest, now_ms: int) -> CommitPermit:
         """Make a checkpoint durable. From now on nothing of its epoch is run again."""
+        self._settled = False  # also if this raises: the checkpoint may exist all the same
         permit = self.store.publish(manifest, now_ms)
         # At once: if committing fails, the sweep that follows must know whose files to keep.
         self.retained.add(manifest)
@@ -224,6 +229,7 @@ class EpochProtocol:
     def commit(self, permit: CommitPermit, manifest: Manifest, result: EpochResult) -> None:
         """Make the output of a completed checkpoint visible and drop what it replaces."""
         self.commits.commit(permit, manifest)
+        self._settled = True
         self.input.acknowledge()
         self.commits.deliver(result)
         self.retained.subsume()
@@ -232,6 +238,13 @@ class EpochProtocol:
             self.retained.sweep(manifest.checkpoint_id)
 
     def close(self) -> None:
-        """Close sources and committers."""
+        """Close sources and committers, after a last removal of what failed attempts have staged.
+
+        A worker that died in one of the last epochs has left output that no recovery removes any more; a transaction
+        that stays open hides later records from consumers.
+        """
         self.input.close()
+        if self._settled:
+            with suppress(LeadershipLostError):  # then the successor removes it
+                self.commits.discard_failed(self.latest)
         self.commits.close()

@@ -510,3 +510,25 @@ def test_no_file_of_the_job_is_left_in_the_temporary_folder() -> None:
     env.execute("temporary")
     after = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("flott-job-")}
     assert after <= before
+
+
+# --- what retried tasks leave behind ---------------------------------------------------------------------------------
+
+
+def leave_behind(ledger: Ledger) -> Any:
+    """Stage output in the first epoch, as a worker does that is killed and whose task Spark retries."""
+
+    def step(name: str, epoch: int) -> None:
+        if name == "ran" and epoch == 1:
+            ledger.staged["operator:0:killed-attempt:1"] = ["never to be seen"]
+
+    return step
+
+
+def test_a_job_that_ends_removes_what_a_killed_worker_staged(tmp_path: Path) -> None:
+    ledger = Ledger(uuid4().hex)
+    env = patient()
+    counting(env, ScriptedSource([1, 2, EndOfEpoch(), 3]), ledger)
+    assert live(env, tmp_path, on_step=leave_behind(ledger)).status is JobStatus.FINISHED
+    assert ledger.staged == {}
+    assert Counter(ledger.records) == expected_of([1, 2, 3])
