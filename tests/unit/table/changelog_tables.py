@@ -1,4 +1,4 @@
-"""A connector for tests: tables whose changes are lists in this process."""
+"""A connector for tests: tables whose changes are lists in this process, and tables that print their upserts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from flott.table._connectors.memory import MemorySource
-from flott.table._connectors.table_source import ChangelogMode, ConnectorTable, TableConnector, TableSource
+from flott.table._connectors.print import PrintTableSink
+from flott.table._connectors.table_source import ChangelogMode, ConnectorTable, TableConnector, TableSink, TableSource
 from flott.table._plan.logical import Schema
 from flott.table._types.arrow import arrow_schema
 from flott.table._types.record_types import record_type_of
@@ -37,4 +38,13 @@ def _source(table: ConnectorTable) -> TableSource:
     return TableSource(table.names, table.types, make, changelog=mode)
 
 
-CONNECTOR = TableConnector(NAME, source=_source, options={"data": "Which changes.", "updates": "Not only inserts."})
+def _sink(table: ConnectorTable) -> TableSink:
+    """Return a table that replaces rows by key, and prints what it gets."""
+    key = table.table.schema.primary_key
+    sink = PrintTableSink(table.types)
+    return TableSink(table.names, table.types, lambda: sink, accepts=ChangelogMode.UPSERT, key=key)
+
+
+CONNECTOR = TableConnector(
+    NAME, source=_source, sink=_sink, options={"data": "Which changes.", "updates": "Not only inserts."}
+)

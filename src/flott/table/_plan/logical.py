@@ -614,11 +614,6 @@ class Normalize(OneInput):
 
 
 @dataclass(frozen=True)
-class DropUpdateBefore(OneInput):
-    """Drops former rows of updates."""
-
-
-@dataclass(frozen=True)
 class SinkNode(OneInput):
     """Writes the rows to a table. The input's columns are those of the sink, in its order and types."""
 

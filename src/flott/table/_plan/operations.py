@@ -106,7 +106,9 @@ class ConvertFromRecords(ColumnarOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class KeepInserts(ColumnarOperation):
-    """Drops -U rows (where a sink or operator does not need them)."""
+    """Drops -U rows that another row of their key follows; others become -D: the key has no row any more."""
+
+    keys: tuple[int, ...]
 
 
 @dataclass(frozen=True)

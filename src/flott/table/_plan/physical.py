@@ -507,23 +507,27 @@ class _Planner:
         check_sink(kinds, sink, name, first_updating(inner))
         upserts = sink.accepts is ChangelogMode.UPSERT
         key = tuple(inner.schema.names.index(one) for one in sink.key) if sink.key else ()
-        step = self._enforced(node, self.step(inner, True), name)
+        replaces = upserts and bool(key) and not kinds.insert_only
+        known = replaces and frozenset(key) in upsert_keys(inner)
+        wanted = self._settings.upsert_materialize
+        materialize = replaces and (wanted == "FORCE" or (wanted == "AUTO" and not known))
+        before = materialize or not known or not _gives_pairs(inner)
+        step = self._enforced(node, self.step(inner, before), name)
         distribution: Distribution = None
-        if upserts and key and not kinds.insert_only:
-            known = frozenset(key) in upsert_keys(inner)
-            if self._settings.upsert_materialize == "FORCE" or (
-                self._settings.upsert_materialize == "AUTO" and not known
-            ):
-                operation = operations.MaterializeForSink(
-                    **self._stateful(inner, False, inner),
-                    input=inner.schema,
-                    keys=key,
-                )
-                label = f"SinkMaterializer(key=[{_names(inner.schema, key)}])"
-                step = self._one("sink-materializer", label, inner, operation, (step,), (key,), False)
-            drop = operations.KeepInserts(**self._common(inner))
-            if step.kind != "sink-materializer":
-                step = self._one("drop-update-before", "DropUpdateBefore()", inner, drop, (step,), (key,), False)
+        if materialize:
+            operation = operations.MaterializeForSink(
+                **self._stateful(inner, False, inner), input=inner.schema, keys=key
+            )
+            label = f"SinkMaterializer(key=[{_names(inner.schema, key)}])"
+            step = self._one("sink-materializer", label, inner, operation, (step,), (key,), False)
+        elif replaces:
+            # Changes of a key that is known come from one subtask, in order: only another number of sinks moves them.
+            moved = None if known and sink.parallelism is None else key
+            if before:
+                drop = operations.KeepInserts(**self._common(inner), keys=key)
+                step = self._one("drop-update-before", "DropUpdateBefore()", inner, drop, (step,), (moved,), False)
+            else:
+                distribution = moved
         elif upserts and key:
             distribution = key  # rows of one key keep their order
         label = f"Sink(table=[{name}], fields=[{', '.join(inner.schema.names)}])"
@@ -548,13 +552,8 @@ class _Planner:
         rules = f"notNull=[{_names(inner.schema, not_null)}]" if not_null else ""
         if lengths:
             rules += ", " * bool(rules) + f"length=[{_names(inner.schema, tuple(one.column for one in lengths))}]"
-        return self._one("constraint-enforcer", f"ConstraintEnforcer({rules})", inner, operation, (step,), (None,))
-
-    def _dropupdatebefore(self, node: logical.DropUpdateBefore, update_before: bool) -> Step:
-        drop = operations.KeepInserts(**self._common(node))
-        return self._one(
-            "drop-update-before", "DropUpdateBefore()", node, drop, (self.step(node.input, True),), (None,)
-        )
+        label = f"ConstraintEnforcer({rules})"
+        return self._one("constraint-enforcer", label, inner, operation, (step,), (None,), step.update_before)
 
     def _normalize(self, node: logical.Normalize, update_before: bool) -> Step:
         return self._normalized(node.input, self.step(node.input, True), node.keys, update_before)
@@ -569,6 +568,16 @@ def length_rules(columns: Sequence[LogicalType], mode: str) -> tuple[operations.
         for index, of in enumerate(columns)
         if isinstance(of, CharType | BinaryType | VarCharType | VarBinaryType) and of.length != UNLIMITED
     )
+
+
+def _gives_pairs(node: Node) -> bool:
+    """Return whether each former row of a node is followed by its new one, so that it may be left out for an upsert.
+
+    A filter or a join may pass on the former row alone: then it is a deletion.
+    """
+    while isinstance(node, logical.Project):
+        node = node.input
+    return isinstance(node, logical.Aggregate)
 
 
 def _takes_back(node: Node) -> bool:

@@ -196,8 +196,20 @@ def test_sets_of_changelogs(steps: list[Any], intersect: bool, all_rows: bool) -
             cluster.crash(step)
 
 
-def test_former_rows_are_dropped() -> None:
-    cluster = Cluster(KeepInserts(output=PAIRS), [PAIRS], [(0,)])
+def test_former_rows_are_dropped_if_their_key_has_another_row() -> None:
+    cluster = Cluster(KeepInserts(output=PAIRS, keys=(0,)), [PAIRS], [(0,)])
     changes: list[Change] = [("+I", (1, "a")), ("-U", (1, "a")), ("+U", (1, "b")), ("-D", (1, "b"))]
     assert cluster.epoch(changes) == [changes[0], changes[2], changes[3]]
     assert cluster.epoch(changes[:1]) == changes[:1]
+
+
+def test_a_former_row_that_no_row_of_its_key_follows_is_deleted() -> None:
+    cluster = Cluster(KeepInserts(output=PAIRS, keys=(0,)), [PAIRS], [(0,)])
+    changes: list[Change] = [
+        ("-U", (1, "a")),
+        ("+U", (2, "b")),
+        ("-U", (2, "b")),
+        ("+U", (2, "c")),
+        ("-U", (None, "d")),
+    ]
+    assert cluster.epoch(changes) == [("-D", (1, "a")), changes[1], changes[3], ("-D", (None, "d"))]
