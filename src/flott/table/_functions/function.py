@@ -26,6 +26,7 @@ class Session:
 
     time_zone: str = "UTC"
     now_ms: int = 0  #: processing time of the epoch
+    watermark_ms: int | None = None  #: event time that the former epoch ended with; None: there is none yet
     database: str = "default_database"
     catalog: str = "default_catalog"
     seed: int = 0  #: different for each epoch and subtask, for RAND and UUID

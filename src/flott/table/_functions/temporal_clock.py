@@ -48,9 +48,9 @@ def _watermark_type(arguments: CallArguments) -> LogicalType:
     return plain(arguments.types[0]).as_nullable()
 
 
-def _no_watermark(call: KernelCall) -> Datum:
-    """Return NULL: no watermark has arrived. The planner replaces calls for which it knows the watermark."""
-    return pa.scalar(None, arrow_type(call.type))
+def _watermark(call: KernelCall) -> Datum:
+    of = arrow_type(call.type)
+    return pa.scalar(call.session.watermark_ms, pa.timestamp("ms", tz=of.tz)).cast(of)
 
 
 def _clock(name: str, of: LogicalType, kernel: Callable[[KernelCall], Datum], description: str, call: bool) -> Function:
@@ -92,10 +92,10 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "CURRENT_WATERMARK",
         _watermark_type,
-        _no_watermark,
+        _watermark,
         deterministic=False,
         family="temporal",
         syntax="CURRENT_WATERMARK(rowtime)",
-        description="Returns the watermark of the rowtime column, or NULL if none has arrived.",
+        description="Returns the watermark that the former epoch ended with, or NULL if none has arrived.",
     ),
 )

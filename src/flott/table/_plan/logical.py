@@ -98,7 +98,6 @@ class Scan(Node):
     identifier: Identifier
     table: CatalogTable
     source: TableSource
-    hints: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def schema(self) -> Schema:
@@ -261,7 +260,7 @@ class Aggregate(OneInput):
 
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
-    hints: tuple[tuple[str, str], ...] = ()
+    ttl_ms: int | None = None  #: how long a group is kept, if a hint says it
 
     @cached_property
     def schema(self) -> Schema:
@@ -476,7 +475,7 @@ class Join(TwoInputs):
 
     kind: JoinKind
     condition: Expression | None
-    hints: tuple[tuple[str, str], ...] = ()
+    ttl_ms: tuple[int | None, int | None] = (None, None)  #: how long left and right rows are kept, if hints say it
     #: NOT IN: a null on either side makes the condition unknown, so ANTI keeps fewer rows.
     null_aware: bool = False
 
@@ -548,8 +547,7 @@ class LookupJoin(OneInput):
     right: Schema  #: the columns that are fetched
     keys: EquiKeys
     condition: Expression | None = None
-    asynchronous: bool = False
-    hints: tuple[tuple[str, str], ...] = ()
+    parallel: int = 1  #: lookups of a subtask at a time
 
     @cached_property
     def schema(self) -> Schema:

@@ -284,6 +284,7 @@ class RegularJoin(StatefulOperation):
     left_unique: tuple[int, ...] | None = None  #: columns that tell left rows apart, if known
     right_unique: tuple[int, ...] | None = None
     null_aware: bool = False
+    side_ttl_ms: tuple[int | None, int | None] = (None, None)  #: of left and right rows; None: ``ttl_ms``
 
 
 @dataclass(frozen=True, kw_only=True)

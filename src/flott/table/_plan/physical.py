@@ -271,6 +271,8 @@ class _Planner:
             "keys": node.keys,
             "calls": node.calls,
         }
+        if node.ttl_ms is not None:
+            common["ttl_ms"] = node.ttl_ms
         if two := self._two_phases(node, step, common, described, update_before):
             return two
         operation = operations.GroupAggregate(**common)
@@ -437,6 +439,7 @@ class _Planner:
             **self._stateful(node, update_before, left, right),
             kind=node.kind, left=left.schema, right=right.schema, keys=keys, condition=rest,
             left_unique=smallest_key(left), right_unique=smallest_key(right), null_aware=node.null_aware,
+            side_ttl_ms=node.ttl_ms,
         )  # fmt: skip
         label = f"Join(joinType=[{node.kind.value}], where=[{node.condition}])"
         steps = (self.step(left, True), self.step(right, True))
@@ -479,6 +482,7 @@ class _Planner:
         operation = operations.JoinLookups(
             **self._common(node), kind=node.kind, left=node.input.schema, right=node.right,
             keys=node.keys, condition=node.condition, open_lookup=node.lookup.make(names),
+            lookups=operations.LookupSettings(parallel=node.parallel),
         )  # fmt: skip
         label = (
             f"LookupJoin(table=[{node.identifier.summary}], joinType=[{node.kind.value}], lookup=[{', '.join(names)}])"

@@ -171,3 +171,10 @@ def test_a_hot_key_is_joined_in_portions() -> None:
     cluster.epoch([("+I", (1, number, "a")) for number in range(3000)], [])
     sent = cluster.epoch([], [("+I", (1, number)) for number in range(300)])
     assert len(sent) == 3000
+
+
+def test_each_side_is_kept_as_long_as_it_is_told() -> None:
+    told = operation(JoinKind.INNER, ttl_ms=50, side_ttl_ms=(1_000, None))
+    cluster = Cluster(told, [LEFT, RIGHT], [(0,), (0,)])
+    cluster.epoch([("+I", (1, 10, "a"))], [("+I", (2, 20))], now_ms=1)
+    assert cluster.epoch([("+I", (2, 11, "b"))], [("+I", (1, 21))], now_ms=100) == [("+I", (1, 10, "a", 1, 21))]

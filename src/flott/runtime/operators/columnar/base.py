@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flott.common.typeinfo import TypeInformation
+from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.runtime.operators.batch import ColumnBatch, Form
 from flott.runtime.operators.columnar.task_functions import TaskFunctions
 from flott.runtime.operators.operator import EventTime, Operator, OperatorContext
@@ -163,6 +164,7 @@ class ColumnarOperator(Operator):
         return Session(
             time_zone=settings.time_zone,
             now_ms=scope.now_ms,
+            watermark_ms=None if self.watermark == MIN_WATERMARK else self.watermark,
             database=settings.database,
             catalog=settings.catalog,
             seed=hash((scope.seed, scope.epoch, self.context.subtask)) & 0x7FFFFFFF,

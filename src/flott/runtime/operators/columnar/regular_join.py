@@ -83,6 +83,7 @@ class RegularJoinOperator(ColumnarOperator):
         operation = self.operation
         assert isinstance(operation, RegularJoin)
         schema, key = self.input_schemas[not left], self._keys.left if left else self._keys.right
+        own_ttl_ms = operation.side_ttl_ms[not left]
         apart = Apart.NUMBERED if not retracts else Apart.COUNTED if unique is None else Apart.UNIQUE
         store = KeptRows(
             self.context,
@@ -92,7 +93,7 @@ class RegularJoinOperator(ColumnarOperator):
             apart,
             unique=unique or (),
             extra=(PARTNERS,) if counts else (),
-            ttl_ms=operation.ttl_ms,
+            ttl_ms=operation.ttl_ms if own_ttl_ms is None else own_ttl_ms,
         )
         return JoinSide(left, schema, key, store, counts)
 

@@ -144,7 +144,7 @@ def aggregated(
     grouping: Grouping,
     outputs: Sequence[Expression],
     node: sql.SqlSelect,
-    hints: tuple[tuple[str, str], ...],
+    ttl_ms: int | None,
 ) -> tuple[logical.Node, list[Expression]]:
     """Return the aggregation and the outputs as expressions over its columns."""
     from flott.table._plan.resolve.subqueries import with_subquery_columns
@@ -189,9 +189,9 @@ def aggregated(
         properties = {name: len(positions) + len(specified) + i for i, name in enumerate(asked)}
     elif grouping.sets is not None:
         expanded = logical.Expand(below, tuple(positions), grouping.sets)
-        above = windowed_aggregate(logical.Aggregate(expanded, (*positions, width), tuple(specified), hints))
+        above = windowed_aggregate(logical.Aggregate(expanded, (*positions, width), tuple(specified), ttl_ms))
     else:
-        above = windowed_aggregate(logical.Aggregate(below, tuple(positions), tuple(specified), hints))
+        above = windowed_aggregate(logical.Aggregate(below, tuple(positions), tuple(specified), ttl_ms))
     rewriter = _Rewriter(scope, grouping, original, above, found, properties, node)
     return above, [rewriter.over_groups(output) for output in outputs]
 

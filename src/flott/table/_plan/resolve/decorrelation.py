@@ -113,7 +113,7 @@ def _join(plan: logical.Join, level: int, position: Position | None) -> Decorrel
     semi = plan.kind in (JoinKind.SEMI, JoinKind.ANTI)
     if moved and plan.kind is not JoinKind.INNER:
         raise _refused(f"outer columns in the condition of a {plan.kind.value}", position)
-    joined = logical.Join(left.plan, right.plan, plan.kind, conjunction(kept), plan.hints, plan.null_aware)
+    joined = logical.Join(left.plan, right.plan, plan.kind, conjunction(kept), plan.ttl_ms, plan.null_aware)
     conditions = (*left.conditions, *(shifted(one, width) for one in right.conditions), *moved)
     return Decorrelated(joined, conditions, left.columns if semi else both)
 
@@ -158,7 +158,7 @@ def _aggregate(plan: logical.Aggregate, level: int, position: Position | None) -
     below, pairs = _keyed(decorrelate(plan.input, level, position), level, position)
     width = len(plan.input.schema)
     keys = (*plan.keys, *range(width, width + len(pairs)))
-    above = logical.Aggregate(below, keys, plan.calls, plan.hints)
+    above = logical.Aggregate(below, keys, plan.calls, plan.ttl_ms)
     own = references(above.schema)
     results = own[len(keys) :]
     columns = (*own[: len(plan.keys)], *(results if plan.keys else or_zero(results, plan.calls, position)))

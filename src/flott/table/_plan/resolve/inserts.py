@@ -30,7 +30,7 @@ def insert(queries: QueryResolver, node: sql.SqlInsert) -> logical.SinkNode:
     found = found_table(queries, node.table, node.position)
     if not isinstance(found.object, CatalogTable):
         raise SqlError(f"{found.identifier.summary} is a view, INSERT needs a table", node.position)
-    table, _ = with_options(found.object, node.hints)
+    table = with_options(found.object, node.hints)
     return insert_plan(queries, queries.query(node.query), found.identifier, table, node)
 
 

@@ -50,7 +50,8 @@ def resolve_join(queries: QueryResolver, node: sql.SqlJoin, inside: Scope) -> tu
         condition, merged = _using(node, scope, right_scope, both, len(left.schema), kind)
     else:
         condition, merged = _on(queries, node, both), both
-    joined = _with_subqueries(logical.Join(left, right, kind, condition), both.level, node)
+    ttl_ms = (queries.hints.ttl_of(node.left), queries.hints.ttl_of(node.right))
+    joined = _with_subqueries(logical.Join(left, right, kind, condition, ttl_ms), both.level, node)
     return joined, outer_types(merged, joined)
 
 

@@ -12,6 +12,7 @@ from flott.table._plan.resolve.calls import cast_to, common
 from flott.table._plan.resolve.environment import ResolveEnvironment
 from flott.table._plan.resolve.expressions import ExpressionResolver
 from flott.table._plan.resolve.function_calls import ordering
+from flott.table._plan.resolve.hints import QueryHints
 from flott.table._plan.resolve.internal import SubqueryExpression
 from flott.table._plan.resolve.scope import Scope, one_row, references, scope_of
 from flott.table._sql import nodes as sql
@@ -27,6 +28,7 @@ class QueryResolver:
     environment: ResolveEnvironment
     common_tables: dict[str, logical.Node] = field(default_factory=dict)
     views: tuple[str, ...] = ()  #: views that are being resolved, to find one that contains itself
+    hints: QueryHints = field(default_factory=QueryHints)  #: of the SELECT whose FROM is being resolved
     _numbers: list[int] = field(default_factory=lambda: [0])
 
     def next_number(self) -> int:

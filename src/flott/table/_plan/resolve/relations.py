@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flott.table._catalog.catalog_table import CatalogTable, CatalogView
 from flott.table._plan import logical
 from flott.table._plan.resolve.environment import FoundTable
+from flott.table._plan.resolve.hints import check_hints
 from flott.table._plan.resolve.queries import renamed
 from flott.table._plan.resolve.scope import Scope, one_row, scope_of
 from flott.table._plan.resolve.tables import scan
@@ -17,8 +18,6 @@ from flott.table._sql.parser import parse_query
 
 if TYPE_CHECKING:
     from flott.table._plan.resolve.queries import QueryResolver
-
-Hints = tuple[tuple[str, str], ...]
 
 
 def resolve_relation(queries: QueryResolver, node: sql.SqlRelation, inside: Scope) -> tuple[logical.Node, Scope]:
@@ -105,11 +104,6 @@ def _path(queries: QueryResolver, name: tuple[str, ...]) -> tuple[str, ...]:
     return (environment.catalog, environment.database, *name)[-3:] if len(name) < 3 else name
 
 
-def settings_of(hints: tuple[sql.SqlHint, ...]) -> Hints:
-    """Return hints as pairs: STATE_TTL('t' = '1d') is ("STATE_TTL.t", "1d"), BROADCAST(t) is ("BROADCAST.t", "")."""
-    return tuple((f"{hint.name}.{option.key}", option.value or "") for hint in hints for option in hint.options)
-
-
 def found_table(queries: QueryResolver, name: tuple[str, ...], position: sql.Position | None) -> FoundTable:
     """Return the object that a name stands for; raise ``SqlError`` if there is none."""
     found = queries.environment.find_table(name)
@@ -130,19 +124,23 @@ def table_named(
     found = found_table(queries, name, position)
     match found.object:
         case CatalogTable():
-            table, rest = with_options(found.object, hints)
-            return scan(queries, found.identifier, table, settings_of(rest))
+            return scan(queries, found.identifier, with_options(found.object, hints))
         case CatalogView():
+            if hints:
+                raise SqlError(f"{found.identifier.summary} is a view, and hints of tables concern tables", position)
             return _view(queries, found, found.object, position)
         case _:
             return _plan_of(queries, found.object)
 
 
-def with_options(table: CatalogTable, hints: tuple[sql.SqlHint, ...]) -> tuple[CatalogTable, tuple[sql.SqlHint, ...]]:
-    """Return a table with the options of an OPTIONS hint, and the other hints."""
-    options = {o.key: o.value or "" for hint in hints if hint.name == "OPTIONS" for o in hint.options}
-    rest = tuple(hint for hint in hints if hint.name != "OPTIONS")
-    return (replace(table, options={**table.options, **options}) if options else table), rest
+def with_options(table: CatalogTable, hints: tuple[sql.SqlHint, ...]) -> CatalogTable:
+    """Return a table with the options of an OPTIONS hint; other hints belong behind SELECT."""
+    check_hints(hints)
+    for hint in hints:
+        if hint.name != "OPTIONS":
+            raise SqlError(f"The hint {hint.name} belongs behind SELECT; a table takes OPTIONS", hint.position)
+    options = {o.key: o.value or "" for hint in hints for o in hint.options}
+    return replace(table, options={**table.options, **options}) if options else table
 
 
 def _view(queries: QueryResolver, found: FoundTable, view: CatalogView, position: sql.Position | None) -> logical.Node:

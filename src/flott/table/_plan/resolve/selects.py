@@ -10,10 +10,11 @@ from flott.table._expressions.expression import Expression, FieldAccess, walk
 from flott.table._plan import logical
 from flott.table._plan.resolve.aggregation import Grouping, aggregated, resolve_grouping
 from flott.table._plan.resolve.expressions import ExpressionResolver, has_aggregates
+from flott.table._plan.resolve.hints import query_hints
 from flott.table._plan.resolve.internal import GroupingExpression, Ordering, WindowProperty
 from flott.table._plan.resolve.over_windows import with_over_columns
 from flott.table._plan.resolve.queries import distinct, ordinal_of, project
-from flott.table._plan.resolve.relations import resolve_relation, settings_of
+from flott.table._plan.resolve.relations import resolve_relation
 from flott.table._plan.resolve.scope import Scope, flattened, one_row, references
 from flott.table._plan.resolve.subqueries import filtered, with_subquery_columns
 from flott.table._sql import nodes as sql
@@ -37,6 +38,7 @@ def resolve_select(
 ) -> logical.Node:
     """Return the plan of a SELECT with the ORDER BY behind it."""
     inside = Scope() if around is None else around.outer()
+    queries = replace(queries, hints=query_hints(node))
     plan, scope = _source(queries, node, inside)
     if node.where is not None:
         where = ExpressionResolver(queries, scope, "WHERE")
@@ -55,8 +57,7 @@ def resolve_select(
     conditions = [one for one in (having, qualify) if one is not None]
     if grouping is not None or having is not None or any(map(_grouped, (*outputs, *conditions))):
         grouping = grouping or Grouping(())
-        hints = settings_of(node.hints)
-        plan, changed = aggregated(queries, plan, scope, grouping, [*outputs, *conditions], node, hints)
+        plan, changed = aggregated(queries, plan, scope, grouping, [*outputs, *conditions], node, _ttl(queries, node))
         outputs, conditions = changed[: len(outputs)], changed[len(outputs) :]
     if having is not None:
         plan = filtered(plan, conditions[0], scope.level)
@@ -72,11 +73,12 @@ def resolve_select(
 def _source(queries: QueryResolver, node: sql.SqlSelect, inside: Scope) -> tuple[logical.Node, Scope]:
     if node.source is None:
         return one_row(), inside
-    plan, scope = resolve_relation(queries, node.source, inside)
-    hints = settings_of(node.hints)
-    if hints and isinstance(plan, logical.Join):
-        plan = replace(plan, hints=hints)
-    return plan, scope
+    return resolve_relation(queries, node.source, inside)
+
+
+def _ttl(queries: QueryResolver, node: sql.SqlSelect) -> int | None:
+    """Return how long the groups of an aggregation over one table are kept; None if no hint says it."""
+    return None if node.source is None else queries.hints.ttl_of(node.source)
 
 
 def _grouped(expression: Expression) -> bool:

@@ -102,12 +102,10 @@ def _watermark(
     return rowtime, cast_to(watermark, plain(of))
 
 
-def scan(
-    queries: QueryResolver, identifier: Identifier, table: CatalogTable, hints: tuple[tuple[str, str], ...]
-) -> logical.Node:
+def scan(queries: QueryResolver, identifier: Identifier, table: CatalogTable) -> logical.Node:
     """Return the plan that reads a table: all of its declared columns in order, with its event time."""
     source = queries.environment.source(identifier, table)
-    return with_declared(queries, logical.Scan(identifier, table, source, hints), identifier, table)
+    return with_declared(queries, logical.Scan(identifier, table, source), identifier, table)
 
 
 def with_declared(

@@ -11,7 +11,7 @@ from flott.table._plan import logical
 from flott.table._plan.logical import JoinKind
 from flott.table._plan.resolve.expressions import ExpressionResolver
 from flott.table._plan.resolve.joins import equi_keys, outer_types
-from flott.table._plan.resolve.relations import found_table, peeled, resolve_relation, settings_of, with_options
+from flott.table._plan.resolve.relations import found_table, peeled, resolve_relation, with_options
 from flott.table._plan.resolve.scope import Scope, ScopeColumn, references, scope_of
 from flott.table._plan.resolve.tables import schema_of
 from flott.table._sql import nodes as sql
@@ -113,7 +113,7 @@ def _looked_up(
     found = found_table(queries, relation.name, relation.position)
     if not isinstance(found.object, CatalogTable):
         return None
-    table, rest_hints = with_options(found.object, relation.hints)
+    table = with_options(found.object, relation.hints)
     lookup = queries.environment.lookup(found.identifier, table)
     if lookup is None:
         return None
@@ -130,11 +130,8 @@ def _looked_up(
     left, keys, rest = equi_keys(condition, left, len(right))
     if not keys.left:
         raise SqlError("A lookup join needs a condition left value = column of the right table", node.position)
-    hints = settings_of(rest_hints)
-    asynchronous = ("LOOKUP.async", "true") in hints
-    joined: logical.Node = logical.LookupJoin(
-        left, kind, identifier, lookup, right, keys, conjunction(rest), asynchronous, hints
-    )
+    parallel = queries.hints.lookups_of(node.right)
+    joined: logical.Node = logical.LookupJoin(left, kind, identifier, lookup, right, keys, conjunction(rest), parallel)
     joined = _dropped(joined, width, len(left.schema), len(right))
     return joined, outer_types(both, joined)
 
