@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from flott.cli.sql.executing import StatementRunner, reporting_errors
+from flott.cli.sql.statement_session import LocalSession
 from flott.table import EnvironmentSettings, TableEnvironment
 from flott.table._environment import settings
 from flott.testing.harness import in_process
@@ -37,7 +38,7 @@ def test_the_sql_of_a_page_gives_what_the_page_shows(
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(page.read_text("utf-8"))
     assert any(shown for _, shown in blocks)
-    runner = StatementRunner(TableEnvironment(in_process(1), EnvironmentSettings.in_streaming_mode()))
+    runner = StatementRunner(LocalSession(TableEnvironment(in_process(1), EnvironmentSettings.in_streaming_mode())))
     for text, shown in blocks:
         runner.out = out = io.StringIO()
         monkeypatch.setattr(sys, "stdout", out)  # the print connector writes there

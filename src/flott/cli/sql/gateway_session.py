@@ -96,6 +96,10 @@ def _shown(header: ResultHeader, operation: GatewayOperation, changelog: bool) -
 
 def column_type(document: Mapping[str, Any]) -> logical.LogicalType:
     """Return the type of a column, of which only the width of the column depends. A nested type loses its parts."""
+    return _bare_type(document).as_nullable(bool(document.get("nullable", True)))
+
+
+def _bare_type(document: Mapping[str, Any]) -> logical.LogicalType:
     root = str(document.get("type"))
     length, precision = int(document.get("length", 1)), int(document.get("precision", 0))
     match root:

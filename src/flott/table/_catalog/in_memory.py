@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from flott.errors import ProgramError
 from flott.table._catalog.catalog_table import CatalogFunction, CatalogTable, CatalogView
+from flott.table._sql.errors import SqlError
 
 #: What a name of a database stands for, where rows are meant.
 TableObject: TypeAlias = CatalogTable | CatalogView
 
 
-class CatalogError(ProgramError):
-    """An object of a catalog is missing, or is there already."""
+class CatalogError(SqlError):
+    """An object of a catalog is missing, or is there already. A statement adds its place in the text."""
 
 
 @dataclass

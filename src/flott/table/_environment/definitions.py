@@ -271,6 +271,16 @@ def _column(schema: TableSchema, name: str, node: sql.SqlNode) -> TableColumn:
     raise SqlError(f"The table has no column '{name}'. It has: {known}.", node.position)
 
 
+def _place_of(columns: Sequence[TableColumn], after: Sequence[str] | None, node: sql.SqlNode) -> int:
+    """Return where a column belongs: FIRST, or behind another one."""
+    if after is None:
+        return 0
+    names, name = [one.name for one in columns], ".".join(after)
+    if name not in names:
+        raise SqlError(f"AFTER '{name}': there is no such column. There is: {', '.join(names)}.", node.position)
+    return names.index(name) + 1
+
+
 def _with_parts(schema: TableSchema, statement: sql.SqlAddTableParts | sql.SqlModifyTableParts) -> TableSchema:
     adding = isinstance(statement, sql.SqlAddTableParts)
     columns = list(schema.columns)
@@ -285,8 +295,7 @@ def _with_parts(schema: TableSchema, statement: sql.SqlAddTableParts | sql.SqlMo
             place = known.index(column.name)
             del columns[place]
         if placed.place is not None:
-            after = placed.place.after
-            place = 0 if after is None else [one.name for one in columns].index(".".join(after)) + 1
+            place = _place_of(columns, placed.place.after, placed)
         columns.insert(place, column)
     watermark = watermark_of(statement.watermarks) or schema.watermark
     if adding and statement.watermarks and schema.watermark is not None:

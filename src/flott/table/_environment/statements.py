@@ -31,6 +31,8 @@ def execute_text(session: SqlSession, text: str) -> StatementResult:
     try:
         return execute_statement(session, statements[0])
     except SqlError as error:
+        if error.position is None:
+            raise type(error)(error.reason, statements[0].position, text) from error.__cause__
         raise error.in_text(text) from error.__cause__
 
 
