@@ -93,6 +93,13 @@ class JobClient(ABC):
     def get_checkpoint_directory(self) -> str:
         """Return the job's directory with its checkpoints, which ``flott.state.open()`` reads. Not in PyFlink."""
 
+    def get_operator_records(self) -> dict[str, tuple[int, int]] | None:
+        """Return how many records each operator took in and sent in completed epochs, by its uid or name.
+
+        The result is None if this client does not know it: that of a job in another process. Not in PyFlink.
+        """
+        return None
+
     @abstractmethod
     def explain_watermark(self) -> WatermarkReport:
         """Return which split, operator or source holds event time back, since when, and the remedy.

@@ -137,5 +137,14 @@ class BackgroundJob(OrderingClient):
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         return self._result
 
+    def get_operator_records(self) -> dict[str, tuple[int, int]]:
+        master = self._job.master
+        nodes = {ident: operator.node for ident, operator in master.graph.operators.items()}
+        return {
+            nodes[ident].uid or nodes[ident].name: counts
+            for ident, counts in master.totals.records.items()
+            if ident in nodes
+        }
+
     def get_checkpoint_directory(self) -> str:
         return self._job.directory.store.storage.root

@@ -467,6 +467,7 @@ class JobMaster:
         work_ms = result.busy_seconds(self.deployment.topology) * 1000
         self._budget.epoch_completed(statistics, work_ms, source.could_give_more(fixed))
         self.totals.add_ledger(self.graph, statistics.ledger)
+        self.totals.add_records(statistics.operators)
         self.totals.note_time(self.time_snapshot(fixed.now_ms))
         self._tell.on_epoch(statistics)
         self._protocol.ended_ms = self.clock.now_ms()

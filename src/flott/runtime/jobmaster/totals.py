@@ -22,6 +22,7 @@ class JobTotals:
     def __init__(self) -> None:
         self.metrics: dict[str, int | float] = {}
         self.ledger: Mapping[OperatorId, LedgerEntry] = {}
+        self.records: Mapping[OperatorId, tuple[int, int]] = {}  #: in and out, by operator
         self.standings: Standings = {}  #: since when event time has not moved, as far as this run knows
 
     def count(self, graph: JobGraph, result: EpochResult) -> None:
@@ -30,6 +31,15 @@ class JobTotals:
             for ident, outcome in report.operators.items():
                 name = graph.operators[ident].node.name
                 combine(self.metrics, {f"{name}.{metric}": reading for metric, reading in outcome.metrics.items()})
+
+    def add_records(self, epoch: Mapping[OperatorId, tuple[int, int]]) -> None:
+        """Add the records in and out of each operator in an epoch."""
+        former = self.records
+        added = {
+            ident: (former.get(ident, (0, 0))[0] + read, former.get(ident, (0, 0))[1] + sent)
+            for ident, (read, sent) in epoch.items()
+        }
+        self.records = {**former, **added}
 
     def add_ledger(self, graph: JobGraph, epoch: Mapping[OperatorId, LedgerEntry]) -> None:
         """Add the ledger of an epoch. Warns when an operator drops late records for the first time."""

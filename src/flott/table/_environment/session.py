@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flott.common.job_client import JobClient
@@ -19,11 +21,11 @@ from flott.table._environment.settings import is_batch, planner_settings
 from flott.table._expressions.expression import UserFunction
 from flott.table._plan import logical
 from flott.table._plan.changelog import kinds_of
-from flott.table._plan.explain import explain
+from flott.table._plan.explain import advice, explain, rows_of_job
 from flott.table._plan.logical import Node
 from flott.table._plan.lower import Lowering
 from flott.table._plan.optimize import optimize
-from flott.table._plan.physical import PlannerSettings, Step, plan_physically
+from flott.table._plan.physical import PlannerSettings, Step, plan_physically, walk_steps
 from flott.table._plan.resolve.environment import FoundTable
 from flott.table._plan.resolve.resolver import resolve_insert, resolve_query
 from flott.table._sql import nodes as sql
@@ -33,6 +35,19 @@ if TYPE_CHECKING:
     from flott.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
+#: Jobs that a session knows: EXPLAIN shows their rows, and SHOW JOBS lists them.
+_REMEMBERED_JOBS = 100
+
+
+@dataclass(frozen=True)
+class StartedJob:
+    """A job that a session has started."""
+
+    labels: tuple[str, ...]  #: of its steps
+    name: str
+    client: JobClient
+
+
 class SqlSession:
     """Catalogs, settings and the environment that jobs run in."""
 
@@ -40,6 +55,8 @@ class SqlSession:
         self.environment = environment
         self.catalogs = SessionCatalogs()
         self.settings: dict[str, str] = dict(configuration or {})
+        #: The jobs that this session started last.
+        self.jobs: deque[StartedJob] = deque(maxlen=_REMEMBERED_JOBS)
         #: Waits for the job of an INSERT, with table.dml-sync.
         self.await_job: Callable[[JobClient], None] = await_job
 
@@ -150,6 +167,7 @@ class SqlSession:
         ident = Lowering(child._program, settings).add(step)
         stream: DataStream[Row] = DataStream(child, ident, record_type_of(step.schema))
         results = stream.execute_and_collect(job_name or "collect")
+        self._remember([step], job_name or "collect", results.get_job_client())
         return StatementResult(
             plan.schema, lambda: results, job=results.get_job_client(), is_query=True, close=results.close
         )
@@ -165,26 +183,69 @@ class SqlSession:
         """Return the plans of a statement as text; in batch mode with the query that Spark gets."""
         from flott.table._environment.spark_batches import explained
 
-        text = explain(plans, self.planner_settings(plans), details)
-        return "\n".join([text, *(more for plan in plans if (more := explained(plan, self.configuration)))])
+        settings, wanted = self.planner_settings(plans), {detail.upper() for detail in details}
+        parts = [explain(plans, settings, details)]
+        steps = [self.physical(plan, settings) for plan in plans]
+        if "JSON_EXECUTION_PLAN" in wanted:
+            parts.append(f"== Physical Execution Plan ==\n\n{self._execution_plan(steps, settings)}\n")
+        if "PLAN_ADVICE" in wanted:
+            parts.append(advice(steps, settings))
+        parts += [more for plan in plans if (more := explained(plan, self.configuration))]
+        parts += self._rows_of_job(steps, settings)
+        return "\n".join(parts)
+
+    def _execution_plan(self, steps: Sequence[Step], settings: PlannerSettings) -> str:
+        """Return the program of some steps as JSON; the rows of a query are collected."""
+        from flott.datastream._data_stream import DataStream
+        from flott.table._connectors.collect import CollectColumns
+
+        child = self._child()
+        lowering = Lowering(child._program, settings)
+        for step in steps:
+            ident = lowering.add(step)
+            if step.kind != "sink":
+                stream: DataStream[Row] = DataStream(child, ident, record_type_of(step.schema))
+                stream.sink_to(CollectColumns(None)).name("collect")
+        return child.get_execution_plan()
+
+    def _rows_of_job(self, steps: Sequence[Step], settings: PlannerSettings) -> list[str]:
+        """Return the real numbers of rows, if the last job of this session with the same steps knows them."""
+        labels = _labels(steps)
+        job = next((one.client for one in reversed(self.jobs) if one.labels == labels), None)
+        records = None if job is None else job.get_operator_records()
+        if job is None or not records:
+            return []
+        lowering = Lowering(self._child()._program, settings)
+        for step in steps:
+            lowering.add(step)
+        counts = {step: records[uid] for step, uid in lowering.uids.items() if uid in records}
+        title = f"Rows of job {job.get_job_id()} ({job.get_job_status().result().name})"
+        return [rows_of_job(steps, title, counts)]
+
+    def _remember(self, steps: Sequence[Step], name: str, job: JobClient | None) -> None:
+        if job is not None:
+            self.jobs.append(StartedJob(_labels(steps), name, job))
 
     def run_inserts(self, plans: Sequence[logical.SinkNode], job_name: str | None = None) -> StatementResult:
         """Start one job that writes to all of the sinks."""
         child = self._child()
-        self.add_inserts(child._program, plans)
+        steps = self.add_inserts(child._program, plans)
         names = [plan.identifier.summary for plan in plans if plan.identifier is not None]
         name = job_name or self.configuration.get("pipeline.name") or "insert-into_" + ",".join(names)
         job = child.execute_async(name)
+        self._remember(steps, name, job)
         if self.configuration.get("table.dml-sync", "false").lower() == "true":
             self.await_job(job)
         return _insert_result(names, job)
 
-    def add_inserts(self, program: Program, plans: Sequence[logical.SinkNode]) -> None:
-        """Add plans with their sinks to a program. Steps that they share run once."""
+    def add_inserts(self, program: Program, plans: Sequence[logical.SinkNode]) -> list[Step]:
+        """Add plans with their sinks to a program, and return their steps. Steps that they share run once."""
         settings = self.planner_settings(plans)
         lowering = Lowering(program, settings)
-        for plan in plans:
-            lowering.add(self.physical(plan, settings))
+        steps = [self.physical(plan, settings) for plan in plans]
+        for step in steps:
+            lowering.add(step)
+        return steps
 
     def _child(self) -> StreamExecutionEnvironment:
         """Return an environment with the same settings and streams, so that a statement is a job of its own."""
@@ -200,6 +261,11 @@ class SqlSession:
         child._program = Program(dict(self.environment._program._steps), self.environment._program._made)
         child._program.remove_sinks()
         return child
+
+
+def _labels(steps: Sequence[Step]) -> tuple[str, ...]:
+    """Return what tells statements apart: the labels of their steps."""
+    return tuple(one.label for step in steps for one in walk_steps(step))
 
 
 def await_job(job: JobClient) -> None:

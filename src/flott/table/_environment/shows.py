@@ -15,6 +15,7 @@ from flott.table._catalog.catalog_table import (
     PhysicalColumn,
 )
 from flott.table._connectors.options import shown_options
+from flott.table._environment.jobs import show_jobs
 from flott.table._environment.result import StatementResult, names_of, table_of
 from flott.table._plan.logical import Schema
 from flott.table._sql import nodes as sql
@@ -31,6 +32,8 @@ def show(session: SqlSession, statement: sql.SqlShow) -> StatementResult:
     catalogs, kind = session.catalogs, statement.kind.upper()
     if kind == "COLUMNS":
         return _columns(session, statement.scope, statement)
+    if kind == "JOBS":
+        return show_jobs(session)
     match kind:
         case "CATALOGS":
             title, names = "catalog name", list(catalogs.catalogs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flott.common.types import Row
 from flott.table._catalog.in_memory import CatalogError, StoredCatalog
-from flott.table._environment import definitions, shows
+from flott.table._environment import definitions, jobs, shows
 from flott.table._environment import plans as stored_plans
 from flott.table._environment.result import StatementResult, success, table_of
 from flott.table._plan import logical
@@ -225,6 +225,8 @@ _ACTIONS: dict[type[sql.SqlStatement], Callable[[SqlSession, Any], StatementResu
     sql.SqlShowCurrent: shows.show_current,
     sql.SqlShowCreate: shows.show_create,
     sql.SqlDescribe: shows.describe,
+    sql.SqlDescribeJob: jobs.describe_job,
+    sql.SqlStopJob: jobs.stop_job,
     sql.SqlAddJar: _refused("Flott runs no Java, so a jar has no use: connectors are Python packages (extras)."),
     sql.SqlRemoveJar: _refused("Flott runs no Java, so there are no jars."),
     sql.SqlLoadModule: _refused("Flott has one module of functions, 'core'."),

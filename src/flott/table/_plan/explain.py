@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from flott.table._plan import logical
+from flott.table._plan import logical, operations
+from flott.table._plan.estimates import estimated_rows
 from flott.table._plan.optimize import optimize
-from flott.table._plan.physical import PlannerSettings, Step, plan_physically
+from flott.table._plan.physical import PlannerSettings, Step, plan_physically, walk_steps
 
 CHANGELOG_MODE = "CHANGELOG_MODE"
+#: Records in and out.
+Counts = tuple[int, int]
 
 
 def explain(plans: Sequence[logical.Node], settings: PlannerSettings, details: Sequence[str] = ()) -> str:
@@ -54,13 +57,50 @@ def _describe(node: logical.Node) -> str:
     return f"{name}(fields=[{', '.join(node.schema.names)}])"
 
 
-def _physical_text(step: Step, *, changelog: bool, costs: bool, exchanges: bool = True, depth: int = 0) -> str:
+def rows_of_job(steps: Sequence[Step], title: str, counts: Mapping[Step, Counts]) -> str:
+    """Return the steps of a job that runs, with the rows that each took in and sent in completed epochs."""
+    parts = [_physical_text(step, changelog=False, costs=False, counts=counts) for step in steps]
+    return "\n\n".join([f"== {title} ==", *parts]) + "\n"
+
+
+def advice(steps: Sequence[Step], settings: PlannerSettings) -> str:
+    """Return what could make a query faster: the answer to PLAN_ADVICE."""
+    found: list[str] = []
+    for step in {id(one): one for root in steps for one in walk_steps(root)}.values():
+        match step.operation:
+            case operations.GroupAggregate(keys=()):
+                found.append(f"{step.label} runs in one subtask: it has no keys.")
+            case operations.GroupAggregate() if not settings.mini_batch:
+                found.append(
+                    f"{step.label} sends a change for every record. Set 'table.exec.mini-batch.enabled' to 'true' for"
+                    " one of each key and epoch, and an aggregation in two phases where the functions allow it."
+                )
+            case operations.RegularJoin(ttl_ms=0):
+                found.append(
+                    f"{step.label} keeps all rows of both sides. Bound the times of both, or set"
+                    " 'table.exec.state.ttl' or the hint STATE_TTL."
+                )
+    lines = [f"advice[{number}]: {text}" for number, text in enumerate(found, 1)] or ["No available advice."]
+    return "\n\n".join(["== Plan Advice ==", *lines]) + "\n"
+
+
+def _physical_text(
+    step: Step,
+    *,
+    changelog: bool,
+    costs: bool,
+    exchanges: bool = True,
+    depth: int = 0,
+    counts: Mapping[Step, Counts] | None = None,
+) -> str:
     prefix = "" if depth == 0 else "   " * (depth - 1) + "+- "
     text = step.label
     if changelog:
         text = text[:-1] + f", changelogMode=[{step.changes.text(step.update_before)}])"
-    if costs and isinstance(step.node, logical.Scan) and step.node.source.estimated_rows is not None:
-        text += f": rowcount = {step.node.source.estimated_rows}"
+    if costs and step.node is not None and (rows := estimated_rows(step.node)) is not None:
+        text += f": rowcount = {rows:g}"
+    if counts is not None and step in counts:
+        text += ": rows in = {}, out = {}".format(*counts[step])
     lines = [prefix + text]
     for one, distribution in zip(step.inputs, step.distributions, strict=True):
         deeper = depth + 1
@@ -69,5 +109,7 @@ def _physical_text(step: Step, *, changelog: bool, costs: bool, exchanges: bool 
             how = f"hash[{names}]" if distribution else "single"
             lines.append("   " * depth + f"+- Exchange(distribution=[{how}])")
             deeper += 1
-        lines.append(_physical_text(one, changelog=changelog, costs=costs, exchanges=exchanges, depth=deeper))
+        lines.append(
+            _physical_text(one, changelog=changelog, costs=costs, exchanges=exchanges, depth=deeper, counts=counts)
+        )
     return "\n".join(lines)

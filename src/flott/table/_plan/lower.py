@@ -35,6 +35,7 @@ class Lowering:
         self._prefix = prefix
         self._numbers: Counter[str] = Counter()
         self._made: dict[Step, TransformationId] = {}
+        self.uids: dict[Step, str] = {}  #: the ids of operators by step
         self._fixed: dict[TransformationId, int] = {}  #: the number of subtasks, where it is not the job's
 
     def add(self, step: Step) -> TransformationId:
@@ -87,7 +88,8 @@ class Lowering:
 
     def _uid(self, step: Step) -> str:
         self._numbers[step.kind] += 1
-        return f"{self._prefix}.{step.kind}-{self._numbers[step.kind]}"
+        self.uids[step] = f"{self._prefix}.{step.kind}-{self._numbers[step.kind]}"
+        return self.uids[step]
 
     def _source(self, step: Step, source: Any, name: str) -> TransformationId:
         strategy = watermark_strategy(step.watermark, self._settings.session, self._settings.idle_timeout_ms)
