@@ -26,5 +26,8 @@ class TableSession(Protocol):
     def explain_statement(self, statement: ast.SqlStatement, details: Sequence[ExplainDetail]) -> str:
         """Return the plan of a statement."""
 
+    def schemas_of_statement(self, statement: ast.SqlStatement) -> dict[str, list[str]]:
+        """Return the columns, the watermark and the key of each table that a statement reads or writes."""
+
     def declare_anonymous(self, descriptor: TableDescriptor) -> tuple[str, ...]:
         """Make a temporary table of a descriptor and return its name."""

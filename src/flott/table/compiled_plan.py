@@ -1,4 +1,8 @@
-"""Compiled plans: statements that are stored with the session's definitions of their tables and run later."""
+"""Compiled plans: statements that are stored with the columns of their tables and run later.
+
+Options of tables are not stored, because they hold addresses and passwords. The session that runs a plan has its tables,
+and their columns must be those of the plan (Flink's ``table.plan.compile.catalog-objects`` = ``SCHEMA``).
+"""
 
 from __future__ import annotations
 
@@ -44,8 +48,13 @@ class CompiledPlan:
                 "The query cannot be stored: it reads Python values or a stream, or calls a Python function that has no"
                 " name. Register the function with create_temporary_function()."
             )
-        plan = t_env.explain_statement(statement, ())
-        return CompiledPlan({"flottPlanVersion": _VERSION, "statements": texts, "plan": plan}, t_env)
+        content = {
+            "flottPlanVersion": _VERSION,
+            "statements": texts,
+            "tables": t_env.schemas_of_statement(statement),
+            "plan": t_env.explain_statement(statement, ()),
+        }
+        return CompiledPlan(content, t_env)
 
     @staticmethod
     def of_json(text: str, t_env: TableSession) -> CompiledPlan:
@@ -60,6 +69,18 @@ class CompiledPlan:
         """Return the statement that the plan runs."""
         statements = tuple(parse_statement(text) for text in self._content["statements"])
         return statements[0] if len(statements) == 1 else ast.SqlStatementSet(statements)
+
+    def checked_statement(self) -> ast.SqlStatement:
+        """Return the statement; raise ``ProgramError`` if a table has other columns than when the plan was made."""
+        statement = self.statement()
+        found = self._t_env.schemas_of_statement(statement)
+        for table, columns in self._content.get("tables", {}).items():
+            if found.get(table, columns) != columns:
+                raise ProgramError(
+                    f"Table {table} has changed since the plan was compiled: it has ({', '.join(found[table])}), and"
+                    f" the plan was made for ({', '.join(columns)}). Compile the statement again."
+                )
+        return statement
 
     def as_json_string(self) -> str:
         """Return the plan as JSON."""
@@ -87,7 +108,7 @@ class CompiledPlan:
 
     def execute(self) -> TableResult:
         """Run the plan."""
-        return self._t_env.execute_statement(self.statement())
+        return self._t_env.execute_statement(self.checked_statement())
 
     def explain(self, *extra_details: ExplainDetail) -> str:
         """Return the plan as text."""

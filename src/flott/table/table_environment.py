@@ -125,6 +125,12 @@ class TableEnvironment(EnvironmentMethods):
         """Run one statement."""
         return self._result(execute_text(self._session, stmt))
 
+    def schemas_of_statement(self, statement: ast.SqlStatement) -> dict[str, list[str]]:
+        """Return the declared columns of each table that a statement reads or writes."""
+        from flott.table._environment.plans import schemas_of_statement
+
+        return schemas_of_statement(self._session, statement)
+
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:
         """Return the plan of a statement."""
         return self.explain_statement(parse_statement(stmt), extra_details)

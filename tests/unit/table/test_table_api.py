@@ -85,6 +85,9 @@ class RecordedSession:
     def function_names(self) -> list[str]:
         return []
 
+    def schemas_of_statement(self, statement: ast.SqlStatement) -> dict[str, list[str]]:
+        return {}
+
     def query_of(self, table: Hashable) -> Any:
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""COMPILE PLAN and EXECUTE PLAN: statements that are stored in a file and run later."""
+"""COMPILE PLAN and EXECUTE PLAN: statements in a file, with the columns of their tables, that are run later."""
 
 from __future__ import annotations
 
@@ -28,6 +28,26 @@ class _Explaining:
         plans = plans_of(self._session, statement)
         return explain(plans, self._session.planner_settings(plans), [])
 
+    def schemas_of_statement(self, statement: sql.SqlStatement) -> dict[str, list[str]]:
+        """Return the declared columns of each table."""
+        return schemas_of_statement(self._session, statement)
+
+
+def schemas_of_statement(session: SqlSession, statement: sql.SqlStatement) -> dict[str, list[str]]:
+    """Return the columns, the watermark and the key of each table that a statement reads or writes, as declared."""
+    from flott.table._environment.shows import schema_lines
+    from flott.table._environment.statements import plans_of
+    from flott.table._plan import logical
+
+    found: dict[str, list[str]] = {}
+    for plan in plans_of(session, statement):
+        for node in logical.walk(plan):
+            if isinstance(node, logical.Scan | logical.SinkNode) and node.identifier is not None:
+                table = node.table
+                if table is not None and table.schema.columns:
+                    found[node.identifier.summary] = schema_lines(table)
+    return found
+
 
 def compile_plan(session: SqlSession, statement: sql.SqlCompilePlan) -> StatementResult:
     """Store the plan of an INSERT or a statement set; with EXECUTE run it, and that of the file if there is one."""
@@ -55,4 +75,4 @@ def execute_plan(session: SqlSession, statement: sql.SqlExecutePlan) -> Statemen
     if not path.is_file():
         raise SqlError(f"There is no file {path}, expected a plan that COMPILE PLAN has written", statement.position)
     plan = CompiledPlan.of_json(path.read_text(encoding="utf-8"), _Explaining(session))  # type: ignore[arg-type]
-    return execute_statement(session, plan.statement())
+    return execute_statement(session, plan.checked_statement())

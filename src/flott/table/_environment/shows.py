@@ -187,6 +187,18 @@ def show_create(session: SqlSession, statement: sql.SqlShowCreate) -> StatementR
 
 def create_text(identifier: Identifier, table: CatalogTable, temporary: str = "") -> str:
     """Return the CREATE TABLE of a table. Secrets among its options are hidden."""
+    text = f"CREATE {temporary}TABLE {identifier} (\n  " + ",\n  ".join(schema_lines(table)) + "\n)"
+    if table.comment:
+        text += f"\nCOMMENT {quote_text(table.comment)}"
+    if table.partitioned_by:
+        text += f"\nPARTITIONED BY ({', '.join(map(quote_name, table.partitioned_by))})"
+    options = shown_options(table.options)
+    shown = ",\n  ".join(f"{quote_text(key)} = {quote_text(options[key])}" for key in sorted(options))
+    return f"{text}\nWITH (\n  {shown}\n)\n"
+
+
+def schema_lines(table: CatalogTable) -> list[str]:
+    """Return the columns, the watermark and the key of a table as CREATE TABLE has them."""
     lines = []
     for column in table.schema.columns:
         comment = f" COMMENT {quote_text(column.comment)}" if column.comment else ""
@@ -205,11 +217,4 @@ def create_text(identifier: Identifier, table: CatalogTable, temporary: str = ""
     if schema.primary_key:
         name = f"CONSTRAINT {quote_name(schema.primary_key_name)} " if schema.primary_key_name else ""
         lines.append(f"{name}PRIMARY KEY ({', '.join(map(quote_name, schema.primary_key))}) NOT ENFORCED")
-    text = f"CREATE {temporary}TABLE {identifier} (\n  " + ",\n  ".join(lines) + "\n)"
-    if table.comment:
-        text += f"\nCOMMENT {quote_text(table.comment)}"
-    if table.partitioned_by:
-        text += f"\nPARTITIONED BY ({', '.join(map(quote_name, table.partitioned_by))})"
-    options = shown_options(table.options)
-    shown = ",\n  ".join(f"{quote_text(key)} = {quote_text(options[key])}" for key in sorted(options))
-    return f"{text}\nWITH (\n  {shown}\n)\n"
+    return lines
