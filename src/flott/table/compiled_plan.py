@@ -1,7 +1,7 @@
 """Compiled plans: statements that are stored with the columns of their tables and run later.
 
-Options of tables are not stored, because they hold addresses and passwords. The session that runs a plan has its tables,
-and their columns must be those of the plan (Flink's ``table.plan.compile.catalog-objects`` = ``SCHEMA``).
+Options of tables are not stored, because they hold addresses and passwords. The session that runs a plan has its
+tables, and their columns must be those of the plan (Flink's ``table.plan.compile.catalog-objects`` = ``SCHEMA``).
 """
 
 from __future__ import annotations
