@@ -28,6 +28,7 @@ FAMILIES: tuple[str, ...] = (
     "json_functions",
     "introspection",
     "bitmaps",
+    "structures",
 )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flott.errors import ProgramError
 from flott.table._functions.aggregates.accumulation import Accumulation
+from flott.table._functions.aggregates.bitmap_aggregates import Chooses, CountedMembers, in_all, in_any, in_odd
 from flott.table._functions.aggregates.extremes import Extreme, FirstOrLast
 from flott.table._functions.aggregates.numeric import Averaged, Counted, Spread, Summed, SummedFromZero
 from flott.table._functions.aggregates.objects import (
@@ -27,6 +28,7 @@ from flott.table._functions.function import CallArguments
 from flott.table._types.logical import (
     ArrayType,
     BigIntType,
+    BitmapType,
     CharType,
     DayTimeIntervalType,
     DecimalType,
@@ -211,6 +213,31 @@ def _json_object_of_some(held: list[Any]) -> str:
     return json_object([(name, value) for name, value in held if value is not None])
 
 
+def _of_members(arguments: CallArguments) -> LogicalType:
+    if len(arguments.types) != 1 or not isinstance(arguments.types[0], IntegerType):
+        raise arguments.refuse(f"{arguments.name}(<INT>)")
+    return BigIntType() if "CARDINALITY" in arguments.name.upper() else BitmapType()
+
+
+def _of_bitmaps(arguments: CallArguments) -> LogicalType:
+    if len(arguments.types) != 1 or not isinstance(arguments.types[0], BitmapType):
+        raise arguments.refuse(f"{arguments.name}(<BITMAP>)")
+    return BigIntType() if "CARDINALITY" in arguments.name.upper() else BitmapType()
+
+
+def _bitmaps(verb: str, chooses: Chooses, what: str, *, sets: bool = True) -> Iterator[LibraryAggregate]:
+    """Yield the aggregate that gives a bitmap, and the one that gives how many members it has."""
+    argument = "bitmap" if sets else "value"
+    for cardinality in (False, True):
+        name = f"BITMAP_{verb}_CARDINALITY_AGG" if cardinality else f"BITMAP_{verb}_AGG"
+        yield LibraryAggregate(
+            name, _of_bitmaps if sets else _of_members,
+            _objects(lambda made, c=cardinality: CountedMembers(chooses, sets=sets, cardinality=c)),  # type: ignore[misc]
+            syntax=f"{name}({argument})",
+            description=f"Returns {'how many members the bitmap has' if cardinality else 'the bitmap'} of {what}.",
+        )  # fmt: skip
+
+
 class _DifferentValues(CountedValues):
     """How many different values there are."""
 
@@ -325,4 +352,8 @@ AGGREGATES: tuple[LibraryAggregate, ...] = (
         syntax="APPROX_COUNT_DISTINCT(expression)",
         description="Returns the number of different values of expression that are not NULL; here it is exact.",
     ),
+    *_bitmaps("BUILD", in_any, "all values; negative ones are read as unsigned", sets=False),
+    *_bitmaps("AND", in_all, "the members that all bitmaps have"),
+    *_bitmaps("OR", in_any, "the members that any bitmap has"),
+    *_bitmaps("XOR", in_odd, "the members that an odd number of bitmaps have"),
 )  # fmt: skip

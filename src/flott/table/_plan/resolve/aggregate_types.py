@@ -84,7 +84,16 @@ def _plain_double(of: Sequence[LogicalType]) -> LogicalType:
     return DOUBLE.as_nullable(False)
 
 
+def _of_integers(result: LogicalType) -> Callable[[Sequence[LogicalType]], LogicalType | None]:
+    return lambda of: result if isinstance(of[0], types.IntegerType) else None
+
+
+def _of_bitmaps(result: LogicalType) -> Callable[[Sequence[LogicalType]], LogicalType | None]:
+    return lambda of: result if isinstance(of[0], types.BitmapType) else None
+
+
 _MANY = 255
+_COMBINED = ("AND", "OR", "XOR")  #: how bitmaps of several rows become one
 
 SIGNATURES: dict[str, AggregateSignature] = {
     "COUNT": AggregateSignature(0, _MANY, _count),
@@ -110,6 +119,10 @@ SIGNATURES: dict[str, AggregateSignature] = {
     "PERCENTILE": AggregateSignature(2, 3, _percentile, constants=1),
     "JSON_OBJECTAGG": AggregateSignature(2, 2, _json),
     "JSON_ARRAYAGG": AggregateSignature(1, 1, _json),
+    "BITMAP_BUILD_AGG": AggregateSignature(1, 1, _of_integers(types.BITMAP)),
+    "BITMAP_BUILD_CARDINALITY_AGG": AggregateSignature(1, 1, _of_integers(BIGINT)),
+    **{f"BITMAP_{verb}_AGG": AggregateSignature(1, 1, _of_bitmaps(types.BITMAP)) for verb in _COMBINED},
+    **{f"BITMAP_{verb}_CARDINALITY_AGG": AggregateSignature(1, 1, _of_bitmaps(BIGINT)) for verb in _COMBINED},
     "ROW_NUMBER": AggregateSignature(0, 0, _count, over_only=True),
     "RANK": AggregateSignature(0, 0, _count, over_only=True, needs_order=True),
     "DENSE_RANK": AggregateSignature(0, 0, _count, over_only=True, needs_order=True),
