@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,11 +14,20 @@ DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
 
 
+@dataclass(frozen=True)
+class CatalogDefinition:
+    """How a catalog was created."""
+
+    options: Mapping[str, str] = field(default_factory=lambda: {"type": "generic_in_memory"})
+    comment: str | None = None
+
+
 class SessionCatalogs:
     """All that names can stand for. Temporary objects hide permanent ones of the same name."""
 
     def __init__(self, catalog: str = DEFAULT_CATALOG, database: str = DEFAULT_DATABASE) -> None:
         self.catalogs: dict[str, StoredCatalog] = {catalog: StoredCatalog(catalog, database)}
+        self.definitions: dict[str, CatalogDefinition] = {}
         self.catalog = catalog
         self.database = database
         self.temporary_tables: dict[Identifier, TableObject | Any] = {}
@@ -38,11 +48,17 @@ class SessionCatalogs:
             raise CatalogError(f"There is no catalog '{name}'. There are: {', '.join(sorted(self.catalogs))}.")
         return self.catalogs[name]
 
-    def register(self, name: str, catalog: StoredCatalog) -> None:
+    def definition(self, name: str) -> CatalogDefinition:
+        """Return how a catalog was created; one that the program registered is shown as one in memory."""
+        return self.definitions.get(name) or CatalogDefinition()
+
+    def register(self, name: str, catalog: StoredCatalog, definition: CatalogDefinition | None = None) -> None:
         """Add a catalog."""
         if name in self.catalogs:
             raise CatalogError(f"Catalog '{name}' exists already.")
         self.catalogs[name] = catalog
+        if definition is not None:
+            self.definitions[name] = definition
 
     def use_catalog(self, name: str) -> None:
         """Make a catalog current, with its default database."""

@@ -374,14 +374,34 @@ def alter_view(session: SqlSession, statement: sql.SqlAlterViewQuery | sql.SqlRe
     return success()
 
 
-def create_function(session: SqlSession, statement: sql.SqlCreateFunction) -> StatementResult:
-    """Register a function in Python by the place where it is defined."""
+def _function_of(statement: sql.SqlCreateFunction | sql.SqlAlterFunction) -> CatalogFunction:
     if (statement.language or "PYTHON").upper() != "PYTHON":
         raise SqlError(
             f"Functions are written in Python here, found LANGUAGE {statement.language}. Write LANGUAGE PYTHON.",
             statement.position,
         )
-    function = CatalogFunction(statement.implementation)
+    return CatalogFunction(statement.implementation)
+
+
+def alter_function(session: SqlSession, statement: sql.SqlAlterFunction) -> StatementResult:
+    """Let the name of a function stand for another one."""
+    if statement.temporary or statement.system:
+        raise SqlError("A temporary function is not altered: drop it and create it again.", statement.position)
+    function = _function_of(statement)
+    identifier = session.catalogs.identifier(statement.name)
+    catalog = session.catalogs.catalog_named(identifier.catalog)
+    if identifier.name not in catalog.database(identifier.database).functions:
+        if statement.if_exists:
+            return success()
+        raise CatalogError(f"There is no function '{'.'.join(statement.name)}'.")
+    catalog.drop_function(identifier.database, identifier.name)
+    catalog.put_function(identifier.database, identifier.name, function, False)
+    return success()
+
+
+def create_function(session: SqlSession, statement: sql.SqlCreateFunction) -> StatementResult:
+    """Register a function in Python by the place where it is defined."""
+    function = _function_of(statement)
     catalogs = session.catalogs
     if statement.system:
         _put_new(catalogs.system_functions, statement.name[-1].lower(), function, statement.if_not_exists)

@@ -15,6 +15,7 @@ from flott.table._catalog.catalog_table import (
     PhysicalColumn,
 )
 from flott.table._connectors.options import shown_options
+from flott.table._environment.catalogs import describe_catalog, show_create_catalog
 from flott.table._environment.jobs import show_jobs
 from flott.table._environment.result import StatementResult, names_of, table_of
 from flott.table._plan.logical import Schema
@@ -99,9 +100,7 @@ def describe(session: SqlSession, statement: sql.SqlDescribe) -> StatementResult
             rows += [("Properties", str(dict(held.properties)))]
         return table_of({"database description item": STRING, "database description value": STRING}, rows)
     if kind == "CATALOG":
-        catalogs.catalog_named(statement.name[0])
-        rows = [("name", statement.name[0]), ("type", "generic_in_memory"), ("comment", "")]
-        return table_of({"info name": STRING, "info value": STRING}, rows)
+        return describe_catalog(session, statement.name[0], extended=statement.extended)
     if kind == "FUNCTION":
         found = catalogs.find_function(statement.name)
         if found is None:
@@ -170,7 +169,9 @@ def show_current(session: SqlSession, statement: sql.SqlShowCurrent) -> Statemen
 
 
 def show_create(session: SqlSession, statement: sql.SqlShowCreate) -> StatementResult:
-    """Return the statement that would create a table or view."""
+    """Return the statement that would create a table, view or catalog."""
+    if statement.kind.upper() == "CATALOG":
+        return show_create_catalog(session, statement.name[0])
     if statement.kind.upper() not in ("TABLE", "VIEW"):
         raise SqlError(f"SHOW CREATE {statement.kind} is not supported.", statement.position)
     identifier, held = session.catalogs.get(statement.name)

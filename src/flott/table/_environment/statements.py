@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flott.common.types import Row
-from flott.table._catalog.in_memory import CatalogError, StoredCatalog
-from flott.table._environment import definitions, jobs, shows
+from flott.table._catalog.in_memory import StoredCatalog
+from flott.table._environment import catalogs, definitions, jobs, shows
 from flott.table._environment import plans as stored_plans
 from flott.table._environment.result import StatementResult, success, table_of
 from flott.table._plan import logical
@@ -165,28 +165,6 @@ def _drop_database(session: SqlSession, statement: sql.SqlDropDatabase) -> State
     return success()
 
 
-def _create_catalog(session: SqlSession, statement: sql.SqlCreateCatalog) -> StatementResult:
-    from flott.table._catalog.kinds import make_catalog
-
-    if statement.name in session.catalogs.catalogs and statement.if_not_exists:
-        return success()
-    catalog = make_catalog(statement.name, definitions.options_of(statement.options))
-    session.catalogs.register(statement.name, catalog)
-    return success()
-
-
-def _drop_catalog(session: SqlSession, statement: sql.SqlDropCatalog) -> StatementResult:
-    catalogs = session.catalogs
-    if statement.name not in catalogs.catalogs:
-        if statement.if_exists:
-            return success()
-        catalogs.catalog_named(statement.name)
-    if statement.name == catalogs.catalog:
-        raise CatalogError(f"Catalog '{statement.name}' is in use: USE CATALOG another one first.")
-    del catalogs.catalogs[statement.name]
-    return success()
-
-
 def _refused(reason: str) -> Callable[[SqlSession, Any], StatementResult]:
     def refuse(session: SqlSession, statement: sql.SqlStatement) -> StatementResult:
         raise SqlError(reason, statement.position)
@@ -213,14 +191,16 @@ _ACTIONS: dict[type[sql.SqlStatement], Callable[[SqlSession, Any], StatementResu
     sql.SqlRenameView: definitions.alter_view,
     sql.SqlDropView: _drop_view,
     sql.SqlCreateFunction: definitions.create_function,
+    sql.SqlAlterFunction: definitions.alter_function,
     sql.SqlDropFunction: definitions.drop_function,
     sql.SqlCreateDatabase: _create_database,
     sql.SqlAlterDatabase: _alter_database,
     sql.SqlDropDatabase: _drop_database,
     sql.SqlCompilePlan: stored_plans.compile_plan,
     sql.SqlExecutePlan: stored_plans.execute_plan,
-    sql.SqlCreateCatalog: _create_catalog,
-    sql.SqlDropCatalog: _drop_catalog,
+    sql.SqlCreateCatalog: catalogs.create_catalog,
+    sql.SqlAlterCatalog: catalogs.alter_catalog,
+    sql.SqlDropCatalog: catalogs.drop_catalog,
     sql.SqlShow: shows.show,
     sql.SqlShowCurrent: shows.show_current,
     sql.SqlShowCreate: shows.show_create,
