@@ -18,6 +18,7 @@ from tests.unit.table.columnar.operator_cluster import OperatorCluster
 
 NOT_NULL = "table.exec.sink.not-null-enforcer"
 TYPE_LENGTH = "table.exec.sink.type-length-enforcer"
+NESTED = "table.exec.sink.nested-constraint-enforcer"
 
 
 def environment(batch: bool = False) -> TableEnvironment:
@@ -118,7 +119,7 @@ def test_values_that_fit_pass(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (NOT_NULL, "FAIL", "ERROR or DROP, found 'FAIL'"),
         (TYPE_LENGTH, "TRIM", "IGNORE or TRIM_PAD or ERROR, found 'TRIM'"),
-        ("table.exec.sink.nested-constraint-enforcer", "ROWS", "are not checked, found 'ROWS'"),
+        (NESTED, "FIELDS", "IGNORE or ROWS or ROWS_AND_COLLECTIONS, found 'FIELDS'"),
     ],
 )
 def test_other_values_are_refused(key: str, value: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,3 +142,68 @@ def test_a_stream_that_a_table_becomes_is_not_checked() -> None:
     stream = t_env.to_data_stream(t_env.sql_query("SELECT CAST(NULL AS INT) AS a"))
     with stream.execute_and_collect() as found:
         assert list(found) == [Row(a=None)]
+
+
+# --- values inside of values -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("IGNORE", ["1", "null", "null", "5", "6"]),
+        ("ROWS", ["1", "null", "5", "6"]),
+        ("ROWS_AND_COLLECTIONS", ["1", "6"]),
+    ],
+)
+def test_nulls_inside_of_values_are_found(mode: str, expected: list[str], tmp_path: Path) -> None:
+    row = types.RowType((types.RowField("a", types.INT.as_nullable(False)), types.RowField("b", types.VarCharType(2))))
+    schema = Schema(
+        ("r", "l", "m"),
+        (
+            row,
+            types.ArrayType(types.INT.as_nullable(False)),
+            types.MapType(types.STRING.as_nullable(False), types.INT.as_nullable(False)),
+        ),
+    )
+    loose = Schema(
+        schema.names,
+        (
+            types.RowType((types.RowField("a", types.INT), types.RowField("b", types.STRING))),
+            types.ArrayType(types.INT),
+            types.MapType(types.STRING.as_nullable(False), types.INT),
+        ),
+    )
+    nested = () if mode == "IGNORE" else tuple(enumerate(schema.types))
+    rules = EnforceConstraints(
+        output=loose, table="t", not_null=(), drop_nulls=True, lengths=(), nested=nested,
+        collections=mode == "ROWS_AND_COLLECTIONS",
+    )  # fmt: skip
+    cluster = OperatorCluster(rules, [loose], [(0,)], tmp_path)
+    rows = [
+        (0, ({"a": 1, "b": "abc"}, [1, 2], [("k", 1)])),
+        (0, ({"a": None, "b": "d"}, [3], [])),
+        (0, (None, [4, None], [("k", 2)])),
+        (0, ({"a": 5, "b": None}, None, [("k", None)])),
+        (0, ({"a": 6, "b": "xyz"}, [], None)),
+    ]
+    found = [values[0] for _, values in cluster.epoch([rows])]
+    assert [str(one and one["a"]).replace("None", "null") for one in found] == expected
+
+
+def test_lengths_inside_of_values_are_made_to_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    t_env = environment()
+    t_env.get_config().set(NESTED, "ROWS_AND_COLLECTIONS")
+    t_env.get_config().set(TYPE_LENGTH, "TRIM_PAD")
+    query = (
+        "SELECT ROW(CAST(v AS STRING)), ARRAY[CAST(v AS STRING)], MAP['k', CAST(v AS STRING)] FROM (VALUES 'abcd') t(v)"
+    )
+    columns = "r ROW<c CHAR(6)>, l ARRAY<VARCHAR(2)>, m MAP<STRING, VARCHAR(3)>"
+    assert insert(t_env, columns, query, capsys) == ["+I[+I[abcd  ], [ab], {k=abc}]"]
+
+
+def test_a_null_field_that_must_not_be_null_fails_with_its_path(capsys: pytest.CaptureFixture[str]) -> None:
+    t_env = environment()
+    t_env.get_config().set(NESTED, "ROWS")
+    query = "SELECT ROW(NULLIF(a, 2)) FROM (VALUES 1, 2) t(a)"
+    with pytest.raises(JobFailedError, match=r"Column 'r\.x' of .*\.s is NOT NULL"):
+        insert(t_env, "r ROW<x INT NOT NULL>", query, capsys)

@@ -37,9 +37,6 @@ def planner_settings(
     idle = _duration(configuration, IDLE_TIMEOUT)
     early = _duration(configuration, EARLY_DELAY) if _flag(configuration, EARLY_FIRE) else None
     late = _duration(configuration, LATE_DELAY) if _flag(configuration, LATE_FIRE) else None
-    _chosen(
-        configuration, NESTED_CONSTRAINTS, ("IGNORE",), "fields of rows and elements of collections are not checked"
-    )
     return PlannerSettings(
         session=session_settings(configuration, catalog, database),
         mini_batch=_flag(configuration, MINI_BATCH),
@@ -51,6 +48,7 @@ def planner_settings(
         upsert_materialize=configuration.get(MATERIALIZE, "AUTO").upper(),
         not_null_enforcer=_chosen(configuration, NOT_NULL, ("ERROR", "DROP")),
         type_length_enforcer=_chosen(configuration, TYPE_LENGTH, ("IGNORE", "TRIM_PAD", "ERROR")),
+        nested_enforcer=_chosen(configuration, NESTED_CONSTRAINTS, ("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS")),
         idle_timeout_ms=idle or None,
         bounded=bounded,
         batch=is_batch(configuration),
@@ -114,12 +112,11 @@ def _flag(configuration: Mapping[str, str], key: str) -> bool:
     return text == "true"
 
 
-def _chosen(configuration: Mapping[str, str], key: str, choices: tuple[str, ...], reason: str = "") -> str:
+def _chosen(configuration: Mapping[str, str], key: str, choices: tuple[str, ...]) -> str:
     """Return the value of an option that has a few; the first is the default."""
     text = configuration.get(key, choices[0]).upper()
     if text not in choices:
-        why = f": {reason}" if reason else ""
-        raise ConfigurationError(f"{key} is {' or '.join(choices)}{why}, found {configuration[key]!r}.")
+        raise ConfigurationError(f"{key} is {' or '.join(choices)}, found {configuration[key]!r}.")
     return text
 
 

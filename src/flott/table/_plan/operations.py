@@ -19,6 +19,7 @@ from flott.table._plan.logical import (
     SortKey,
     Window,
 )
+from flott.table._types.logical import UNLIMITED, BinaryType, CharType, LogicalType, VarBinaryType, VarCharType
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,13 @@ class LengthRule:
     trims: bool  #: make values fit; otherwise fail
 
 
+def length_rule(column: int, of: LogicalType, mode: str) -> LengthRule | None:
+    """Return the length that values of a column have to have; texts and bytes of any length have none."""
+    if not isinstance(of, CharType | BinaryType | VarCharType | VarBinaryType) or of.length == UNLIMITED:
+        return None
+    return LengthRule(column, of.length, isinstance(of, CharType | BinaryType), mode == "TRIM_PAD")
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnforceConstraints(ColumnarOperation):
     """Checks rows before a sink gets them."""
@@ -129,6 +137,10 @@ class EnforceConstraints(ColumnarOperation):
     not_null: tuple[int, ...]
     drop_nulls: bool
     lengths: tuple[LengthRule, ...]
+    #: Columns whose inner values are checked too, with their declared types.
+    nested: tuple[tuple[int, LogicalType], ...] = ()
+    collections: bool = False  #: check elements of arrays and maps as well, not only fields of rows
+    length_mode: str = "IGNORE"  #: of inner values
 
 
 # --- aggregation -----------------------------------------------------------------------------------------------------

@@ -18,16 +18,18 @@ from flott.table._plan.rules.joins import equi_keys
 from flott.table._plan.traits import smallest_key, upsert_keys
 from flott.table._plan.window_clock import ends_by_clock, is_zoned
 from flott.table._types.logical import (
-    UNLIMITED,
-    BinaryType,
-    CharType,
+    ArrayType,
     LogicalType,
-    VarBinaryType,
-    VarCharType,
+    MapType,
+    MultisetType,
+    RowType,
     is_proctime,
     is_rowtime,
     plain,
 )
+
+#: Types with values inside of values.
+_NESTED = RowType | ArrayType | MapType | MultisetType
 
 #: How the rows of an input find their subtask: None: where they are; otherwise by these columns (none: all to one).
 Distribution = tuple[int, ...] | None
@@ -47,6 +49,7 @@ class PlannerSettings:
     upsert_materialize: str = "AUTO"
     not_null_enforcer: str = "ERROR"
     type_length_enforcer: str = "IGNORE"
+    nested_enforcer: str = "IGNORE"
     idle_timeout_ms: int | None = None
     bounded: bool = False  #: all input ends
     batch: bool = False  #: all input ends, and only final results are wanted: every step gives inserts
@@ -547,15 +550,22 @@ class _Planner:
         columns = [declared[column] for column in inner.schema.names]
         not_null = tuple(index for index, of in enumerate(columns) if not of.nullable)
         lengths = length_rules(columns, settings.type_length_enforcer)
-        if not not_null and not lengths:
+        nested = tuple((index, of) for index, of in enumerate(columns) if isinstance(of, _NESTED))
+        if settings.nested_enforcer == "IGNORE":
+            nested = ()
+        if not not_null and not lengths and not nested:
             return step
         drop = settings.not_null_enforcer == "DROP"
         operation = operations.EnforceConstraints(
-            **self._common(inner), table=name, not_null=not_null, drop_nulls=drop, lengths=lengths
-        )
+            **self._common(inner), table=name, not_null=not_null, drop_nulls=drop, lengths=lengths, nested=nested,
+            collections=settings.nested_enforcer == "ROWS_AND_COLLECTIONS",
+            length_mode=settings.type_length_enforcer,
+        )  # fmt: skip
         rules = f"notNull=[{_names(inner.schema, not_null)}]" if not_null else ""
         if lengths:
             rules += ", " * bool(rules) + f"length=[{_names(inner.schema, tuple(one.column for one in lengths))}]"
+        if nested:
+            rules += ", " * bool(rules) + f"nested=[{_names(inner.schema, tuple(index for index, _ in nested))}]"
         label = f"ConstraintEnforcer({rules})"
         return self._one("constraint-enforcer", label, inner, operation, (step,), (None,), step.update_before)
 
@@ -567,11 +577,8 @@ def length_rules(columns: Sequence[LogicalType], mode: str) -> tuple[operations.
     """Return the lengths that values of columns have to have; texts and bytes of any length have none."""
     if mode == "IGNORE":
         return ()
-    return tuple(
-        operations.LengthRule(index, of.length, isinstance(of, CharType | BinaryType), mode == "TRIM_PAD")
-        for index, of in enumerate(columns)
-        if isinstance(of, CharType | BinaryType | VarCharType | VarBinaryType) and of.length != UNLIMITED
-    )
+    rules = (operations.length_rule(index, of, mode) for index, of in enumerate(columns))
+    return tuple(rule for rule in rules if rule is not None)
 
 
 def _gives_pairs(node: Node) -> bool:

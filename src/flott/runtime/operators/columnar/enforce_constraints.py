@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flott.errors import ProgramError
 from flott.runtime.operators.columnar.base import Changes, ColumnarOperator
+from flott.runtime.operators.columnar.nested_values import changed_values, null_rows
 from flott.runtime.operators.operator import EventTime, OperatorContext
-from flott.table._plan.operations import EnforceConstraints, LengthRule
+from flott.table._plan.operations import EnforceConstraints, LengthRule, length_rule
+from flott.table._types.logical import LogicalType
 
 #: The counter of rows that were left out, among the metrics of the operator.
 DROPPED_ROWS = "numRecordsDroppedByNotNullEnforcer"
@@ -28,13 +33,13 @@ class EnforceConstraintsOperator(ColumnarOperator):
     def run(self, inputs: list[Changes], time: EventTime) -> None:
         (changes,) = inputs
         columns, kinds = changes.columns, changes.kinds
-        missing = [index for index in self._rules.not_null if columns.column(index).null_count]
+        missing = list(self._missing(columns))
         if missing and self._dropped is None:
-            raise ProgramError(null_message(columns.schema.names[missing[0]], self._rules.table))
+            raise ProgramError(null_message(missing[0][0], self._rules.table))
         if missing:
             kept = np.ones(len(changes), dtype=bool)
-            for index in missing:
-                kept &= columns.column(index).is_valid().to_numpy(zero_copy_only=False)
+            for _, wrong in missing:
+                kept[wrong] = False
             rows = np.flatnonzero(kept)
             assert self._dropped is not None
             self._dropped.inc(len(changes) - len(rows))
@@ -43,7 +48,28 @@ class EnforceConstraintsOperator(ColumnarOperator):
         for rule in self._rules.lengths:
             fitting = fitted(columns.column(rule.column), rule, columns.schema.names[rule.column], self._rules.table)
             columns = columns.set_column(rule.column, columns.schema.field(rule.column), fitting)
+        if self._rules.length_mode != "IGNORE":
+            for index, of in self._rules.nested:
+                name = columns.schema.names[index]
+                fitting = changed_values(
+                    columns.column(index), of, name, self._fitted_inside, collections=self._rules.collections
+                )
+                columns = columns.set_column(index, columns.schema.field(index), fitting)
         self.send(columns, kinds)
+
+    def _missing(self, columns: pa.RecordBatch) -> Iterator[tuple[str, Any]]:
+        """Yield what must not be NULL and is, with the numbers of the rows."""
+        for index in self._rules.not_null:
+            column = columns.column(index)
+            if column.null_count:
+                yield columns.schema.names[index], np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        for index, of in self._rules.nested:
+            name, collections = columns.schema.names[index], self._rules.collections
+            yield from null_rows(columns.column(index), of, name, collections=collections)
+
+    def _fitted_inside(self, values: pa.Array, of: LogicalType, path: str) -> pa.Array:
+        rule = length_rule(0, of, self._rules.length_mode)
+        return values if rule is None else fitted(values, rule, path, self._rules.table)
 
 
 def null_message(column: str, table: str) -> str:
