@@ -13,6 +13,7 @@ pytest.importorskip("pyarrow")
 
 from flott.table import ExplainDetail, StreamTableEnvironment
 from flott.table._connectors import registry
+from flott.table._sql.errors import SqlError
 from flott.testing.harness import in_process
 from tests.unit.table import changelog_tables
 from tests.unit.table.test_queries_against_sqlite import random_changes
@@ -100,3 +101,32 @@ def test_an_aggregation_sends_no_former_rows_to_a_table_by_key() -> None:
     assert "DropUpdateBefore" not in plan
     having = "INSERT INTO s SELECT k, COUNT(*) FROM t GROUP BY k HAVING COUNT(*) < 9"
     assert "DropUpdateBefore" in t_env.explain_sql(having)
+
+
+@pytest.mark.parametrize(
+    ("connector", "conflict", "message"),
+    [
+        (changelog_tables.NAME, "NOTHING", "ON CONFLICT DO NOTHING is not supported: the last row of a key wins"),
+        (changelog_tables.NAME, "ERROR", "ON CONFLICT DO ERROR is not supported"),
+        ("print", "DEDUPLICATE", "needs a table that is written by its primary key"),
+    ],
+)
+def test_a_conflict_that_would_be_ignored_is_refused(
+    connector: str, conflict: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry._MODULES, changelog_tables.NAME, "tests.unit.table.changelog_tables")
+    t_env = StreamTableEnvironment.create(in_process(1))
+    t_env.execute_sql(f"CREATE TABLE kept (a INT PRIMARY KEY NOT ENFORCED, b INT) WITH ('connector' = '{connector}')")
+    with pytest.raises(SqlError, match=message):
+        t_env.execute_sql(f"INSERT INTO kept SELECT 1, 2 ON CONFLICT DO {conflict}")
+
+
+def test_the_last_row_of_a_key_wins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(registry._MODULES, changelog_tables.NAME, "tests.unit.table.changelog_tables")
+    t_env = StreamTableEnvironment.create(in_process(1))
+    t_env.execute_sql(
+        "CREATE TABLE kept (a INT PRIMARY KEY NOT ENFORCED, b INT) WITH"
+        f" ('connector' = '{changelog_tables.NAME}', 'data' = '')"
+    )
+    t_env.execute_sql("INSERT INTO kept VALUES (1, 2), (1, 3) ON CONFLICT DO DEDUPLICATE").wait()
+    assert written(capsys.readouterr().out.splitlines(), 1) == {("1",): ("1", "3")}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flott.table._catalog.catalog_table import CatalogTable, Identifier, MetadataColumn, PhysicalColumn
-from flott.table._connectors.table_source import TableSink
+from flott.table._connectors.table_source import ChangelogMode, TableSink
 from flott.table._expressions.expression import Expression, Literal
 from flott.table._plan import logical
 from flott.table._plan.resolve.calls import cast_to
@@ -60,6 +60,8 @@ def insert_plan(
     sink = queries.environment.sink(identifier, table)
     if node.overwrite:
         _check_overwrite(queries, identifier, sink, node)
+    if node.on_conflict is not None:
+        _check_conflicts(identifier, sink, node)
     expressions = []
     for column in columns:
         value = values.get(column.name)
@@ -72,6 +74,21 @@ def insert_plan(
         expressions.append(value)
     below = project(plan, expressions, [column.name for column in columns])
     return logical.SinkNode(below, identifier, sink, table, node.overwrite, tuple(static.items()))
+
+
+def _check_conflicts(identifier: Identifier, sink: TableSink, node: sql.SqlInsert) -> None:
+    """Refuse what would be ignored otherwise. DEDUPLICATE is what a table that is written by key does anyway."""
+    if sink.accepts is not ChangelogMode.UPSERT or not sink.key:
+        raise SqlError(
+            f"ON CONFLICT needs a table that is written by its primary key, and {identifier.summary} is not",
+            node.position,
+        )
+    if node.on_conflict != "DEDUPLICATE":
+        raise SqlError(
+            f"ON CONFLICT DO {node.on_conflict} is not supported: the last row of a key wins (DO DEDUPLICATE). To keep"
+            " the first one, select it by ROW_NUMBER() OVER (PARTITION BY key ORDER BY time) = 1",
+            node.position,
+        )
 
 
 def _check_overwrite(queries: QueryResolver, identifier: Identifier, sink: TableSink, node: sql.SqlInsert) -> None:
