@@ -215,6 +215,9 @@ _gauge(
 TASK_BUSY_MS = _counter("accumulateBusyTimeMs", Scope.TASK, _MS, "Milliseconds spent working.")
 TASK_IDLE_MS = _counter("accumulateIdleTimeMs", Scope.TASK, _MS, "Milliseconds spent waiting.")
 _counter("accumulateBackPressuredTimeMs", Scope.TASK, _MS, "Always 0.")
+TASK_MOVES = _counter(
+    "numMoves", Scope.TASK, "epochs", "Epochs that ran on another executor than the epoch before, where the state is."
+)
 TASK_WATERMARK = _gauge(
     "currentInputWatermark", Scope.TASK, _TIMESTAMP, "The event time that the input has reached.", Combine.MIN
 )

@@ -134,8 +134,8 @@ def run_epoch(
     return result
 
 
-def report_epoch(epoch: EpochId, rows: Iterable[Row], on_event: OnEvent) -> None:
-    """Report the rows that reached the driver at the end of an epoch as events."""
+def report_epoch(epoch: EpochId, rows: Iterable[Row], on_event: OnEvent) -> EpochResult:
+    """Report the rows that reached the driver at the end of an epoch as events, and return its result."""
     reports, failures, logs = [], [], []
     for row in rows:
         if row[2] == REPORT:
@@ -146,4 +146,6 @@ def report_epoch(epoch: EpochId, rows: Iterable[Row], on_event: OnEvent) -> None
             logs.append(pickle.loads(row[6]))
     if logs:
         on_event(TasksLogged(tuple(logs)))
-    on_event(EpochEnded(epoch, EpochResult(tuple(reports), tuple(failures))))
+    result = EpochResult(tuple(reports), tuple(failures))
+    on_event(EpochEnded(epoch, result))
+    return result

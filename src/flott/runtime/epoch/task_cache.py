@@ -1,15 +1,18 @@
 """The tasks that a worker process keeps, opened, between epochs. Task side.
 
 Spark decides which process runs a task, so a process cannot rely on its cache: every task brings its state to the
-version that the plan names before it is used.
+version that the plan names before it is used. A task that has moved to another executor is closed (``keep_only``), so
+that processes hold the state of tasks of their own executor only.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection
 
 from flott.common._ids import JobId
 from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.placement import TaskPosition
 from flott.runtime.epoch.stage_task import StageTask
 
 
@@ -20,7 +23,7 @@ class TaskCache:
     MAX_JOBS = 16
 
     def __init__(self) -> None:
-        self._jobs: OrderedDict[str, dict[tuple[int, int], StageTask]] = OrderedDict()  #: by image
+        self._jobs: OrderedDict[str, dict[TaskPosition, StageTask]] = OrderedDict()  #: by image
         self._job_ids: dict[str, JobId] = {}  #: the job of each image
         self._taken: StageTask | None = None
         self._interrupted = False
@@ -52,6 +55,12 @@ class TaskCache:
         del self._job_ids[image_id]
         for task in self._jobs.pop(image_id).values():
             task.close_quietly()
+
+    def keep_only(self, image_id: str, tasks: Collection[TaskPosition]) -> None:
+        """Close the tasks of an image that have their home on another executor, and their state with them."""
+        held = self._jobs.get(image_id, {})
+        for position in [position for position in held if position not in tasks]:
+            held.pop(position).close_quietly()
 
     def interrupt(self) -> None:
         """Make the running task, and every later one, fail where it waits. May be called from any thread."""

@@ -46,6 +46,16 @@ class SparkExecutors:
             # Also errors that py4j raises when its JVM ends, and those of a Spark version with other answers.
             raise WorkerLostError(f"Spark does not say what its executors do: {error}") from error
 
+    def ids(self) -> frozenset[str]:
+        """Return the ids of the present executors. It takes a millisecond, where ``read`` takes fifty.
+
+        Raises ``WorkerLostError`` if Spark does not answer.
+        """
+        try:
+            return frozenset(self._fetch(self._context._jsc.sc().taskScheduler().runningTasksByExecutors()))
+        except (Py4JError, OSError, ValueError, TypeError, AttributeError) as error:
+            raise WorkerLostError(f"Spark does not say which executors it has: {error}") from error
+
     def can_grow(self) -> bool:
         """Return whether a request for executors can add any, and Spark itself makes no such requests.
 

@@ -2,6 +2,7 @@
 
     base RDD -> stage 0 -> partitionBy -> stage 1 -> ... -> collect the reports
 
+On a master with executors the input of every stage prefers the executors on which its tasks are at home.
 Every epoch has a new lineage, because Spark would otherwise reuse the shuffle files of the last epoch. The functions in
 it are the same few bytes each time.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -26,9 +28,19 @@ from flott.runtime.epoch.runner import OnEvent, RunnerStatus, StateCompactor, St
 from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.scheduling import SchedulingPools
+from flott.runtime.spark.session import is_local
 from flott.runtime.spark.spark_errors import described
 from flott.runtime.spark.tables import offer_tables
-from flott.runtime.spark.worker import PLAN, StageBody, encode_plan
+from flott.runtime.spark.task_placement import PlacedStages, TaskPlacement
+from flott.runtime.spark.worker import HOMES, PLAN, StageBody, encode_plan
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The RDDs of one epoch, and where their tasks are at home."""
+
+    rdd: RDD[Any]
+    placed: PlacedStages
 
 
 class SparkRunner:
@@ -48,7 +60,9 @@ class SparkRunner:
         self._bodies: list[StageBody] = []
         self._base: RDD[Any] | None = None
         self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flott-lineage")
-        self._next: Future[RDD[Any]] | None = None
+        self._next: Future[Lineage] | None = None
+        #: None on a local master, where the driver runs all tasks.
+        self._placement = None if is_local(str(context.master)) else TaskPlacement(context, int(self._token, 16))
         self._grouped_thread: int | None = None
         self._cancelled = False
         offer_tables()
@@ -61,12 +75,14 @@ class SparkRunner:
         stages = image.topology.stages
         try:
             broadcast = self._context.broadcast(image)
-            base = self._context.parallelize(range(stages[0].width), stages[0].width)
+            base: RDD[Any] = self._context.parallelize([], stages[0].width)
         except Py4JError as error:
             raise WorkerLostError(self._explain(error)) from error
         if self._next is not None:
             self._next.exception()  # wait for it: it is made from what is replaced here
             self._next = None
+        if self._placement is not None:
+            self._placement.deploy(image.topology)
         if self._former is not None:
             self._ahead.submit(_destroy, self._former)
         self._former, self._broadcast, self._image, self._base = self._broadcast, broadcast, image, base
@@ -81,36 +97,42 @@ class SparkRunner:
         property_text = encode_plan(plan, image.storage)
         try:
             self._context.setLocalProperty(PLAN, property_text)
-            rows = self._collect()
+            rows, placed = self._collect()
         except Py4JError as error:
             raise WorkerLostError(self._explain(error)) from error
         finally:
             if property_text.startswith("@"):
                 image.storage.delete(property_text[1:])
-        report_epoch(plan.epoch, rows, on_event)
+        result = report_epoch(plan.epoch, rows, on_event)
+        if self._placement is not None and self._placement.note(result, placed):
+            self._next = self._ahead.submit(self._lineage)  # the one made meanwhile may prefer other executors
 
-    def _collect(self) -> list[Any]:
+    def _collect(self) -> tuple[list[Any], PlacedStages]:
         made, self._next = self._next, None
-        rdd = made.result() if made is not None else self._lineage()
+        lineage = made.result() if made is not None else self._lineage()
         self._next = self._ahead.submit(self._lineage)
+        if self._placement is not None:
+            self._context.setLocalProperty(HOMES, lineage.placed.text)
         pool = self._pools.enter()
         try:
-            return rdd.collect()
+            return lineage.rdd.collect(), lineage.placed
         finally:
-            self._ahead.submit(self._forget, rdd, pool)
+            self._ahead.submit(self._forget, lineage.rdd, pool)
 
-    def _lineage(self) -> RDD[Any]:
+    def _lineage(self) -> Lineage:
         """Return the RDDs of an epoch. They do not depend on its plan: the next ones are made while this epoch runs."""
         image, rdd = self._image, self._base
         assert image is not None
         assert rdd is not None
+        placed = PlacedStages() if self._placement is None else self._placement.decide()
         for stage, body in zip(image.topology.stages, self._bodies, strict=True):
             if stage.index > 0:
                 rdd = rdd.partitionBy(stage.width, _identity)
+            rdd = placed.prefer(stage.index, rdd)
             # Not preservesPartitioning: two exchanges of the same width would look to Spark like one.
             rdd = rdd.mapPartitionsWithIndex(body)
         rdd.getNumPartitions()  # PySpark then builds the JVM's part now, while no epoch waits for it
-        return rdd
+        return Lineage(rdd, placed)
 
     def _join_group(self) -> None:
         """Put this thread's jobs into the group that stop() cancels, once per thread: it takes a millisecond."""

@@ -46,6 +46,9 @@ DEFAULTS = {
     # Buffers are pickled records. Compressing them takes longer than writing them to a local disk.
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
+    # A task waits so long for its executor (task_placement.py) before it runs on another one. Spark's default is 3 s,
+    # which is many epochs.
+    "spark.locality.wait": "200ms",
     "spark.log.level": "WARN",
 }
 

@@ -17,6 +17,7 @@ from pyspark.core.broadcast import Broadcast
 
 from flott.runtime.checkpoint import paths
 from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.placement import decode_homes
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.task import run_task
 from flott.runtime.epoch.task_cache import TaskCache
@@ -29,6 +30,8 @@ from flott.runtime.storage import Storage
 
 #: The local property that carries the plan, or the name of the file that holds it.
 PLAN = "flott.plan"
+#: The local property that says which executor is the home of which task; empty if tasks have none.
+HOMES = "flott.homes"
 #: Larger plans go to a file: properties are sent with every task.
 INLINE_BYTES = 256 * 1024
 
@@ -54,7 +57,11 @@ class StageBody:
         rows = (item[1] for item in incoming) if self._stage > 0 else ()
         attempt = str(context.taskAttemptId())
         claim_process(image.settings.logs)
-        produced = run_task(_cache, image, plan, self._stage, partition, attempt, rows, worker_place())
+        place = worker_place()
+        own = decode_homes(context.getLocalProperty(HOMES) or "", place.executor)
+        if own is not None:
+            _cache.keep_only(image.image_id, own)
+        produced = run_task(_cache, image, plan, self._stage, partition, attempt, rows, place)
         if self._last:
             for _, row in produced:
                 yield row

@@ -23,6 +23,7 @@ from flott.metrics._engine_metrics import (
     TASK_BYTES_OUT,
     TASK_IDLE_MS,
     TASK_IDLE_RATE,
+    TASK_MOVES,
     TASK_RECORDS_IN,
     TASK_RECORDS_OUT,
     TASK_WATERMARK,
@@ -129,7 +130,8 @@ class SubtaskTracker:
     def add(self, epoch: SubtaskStatistics, now: Moment, modes: Modes) -> None:
         """Add a completed epoch."""
         idle_ms = max(0.0, (now.seconds - self.since) * 1000 - epoch.measures.get(TASK_BUSY_MS.name, 0.0))
-        _add(self.measures, {**epoch.measures, TASK_IDLE_MS.name: idle_ms}, modes)
+        moved = self.last is not None and self.last.place.executor != epoch.place.executor
+        _add(self.measures, {**epoch.measures, TASK_IDLE_MS.name: idle_ms, TASK_MOVES.name: int(moved)}, modes)
         self.since, self.in_epoch = now.seconds, False
         self.last = epoch
 

@@ -1,0 +1,102 @@
+"""Keeps the tasks of a job on their executors: asks Spark what is there, and gives RDDs preferences. Driver side.
+
+``flott.runtime.epoch.placement`` decides. Spark follows the preferences as long as an executor has a free core within
+``spark.locality.wait``. What it ran elsewhere is seen in the reports of the tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pyspark import RDD, SparkContext
+
+from flott.errors import WorkerLostError
+from flott.runtime.epoch.placement import (
+    ExecutorSlots,
+    Placement,
+    TaskHomes,
+    encode_homes,
+    executors_in,
+    place,
+)
+from flott.runtime.epoch.report import EpochResult
+from flott.runtime.epoch.topology import Topology
+from flott.runtime.spark.executors import SparkExecutors
+from flott.runtime.spark.preferred_executors import PreferredExecutors, executor_location
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PlacedStages:
+    """A placement in the form in which Spark takes it. Without a placement, Spark chooses executors."""
+
+    placement: Placement = field(default_factory=Placement)
+    text: str = ""  #: the placement for workers, so that they release tasks that are no longer theirs
+    preferences: PreferredExecutors | None = None
+    anchors: tuple[Any, ...] = ()  #: for each stage
+
+    def prefer(self, stage: int, rdd: RDD[T]) -> RDD[T]:
+        """Return the RDD of a stage's input with the preferences of its tasks."""
+        if self.preferences is None:
+            return rdd
+        return self.preferences.prefer(self.anchors[stage], rdd)
+
+
+class TaskPlacement:
+    """The placement of one job on the executors of an application.
+
+    ``decide`` is called by one thread at a time. ``note`` may be called meanwhile by another.
+    """
+
+    def __init__(self, context: SparkContext, turn: int):
+        self._executors = SparkExecutors(context)
+        self._preferences = PreferredExecutors(context)
+        self._turn = turn
+        self._widths: tuple[int, ...] = ()
+        self._topology: Topology | None = None
+        self._present: tuple[ExecutorSlots, ...] = ()
+        self._ran_on: TaskHomes = {}
+        self._current = PlacedStages()
+
+    def deploy(self, topology: Topology) -> None:
+        """Place the tasks of another topology from now on. Tasks with the same position keep their home."""
+        self._topology = topology
+        self._widths = tuple(stage.width for stage in topology.stages)
+        self._ran_on = {}
+
+    def note(self, result: EpochResult, placed: PlacedStages) -> bool:
+        """Note where the tasks of an epoch ran, and return whether any ran away from home."""
+        assert self._topology is not None
+        self._ran_on = executors_in(result, self._topology)
+        known = {executor.id for executor in self._present}
+        homes = placed.placement.homes
+        return any(homes.get(task, ran) != ran for task, ran in self._ran_on.items() if ran in known)
+
+    def decide(self) -> PlacedStages:
+        """Return the placement for the next epoch."""
+        self._look()
+        placement = place(self._widths, self._present, self._current.placement, self._ran_on, self._turn)
+        if placement != self._current.placement:
+            self._current = self._make(placement)
+        return self._current
+
+    def _look(self) -> None:
+        """Read the executors if others are there. To read them takes much longer than to see that none has changed."""
+        try:
+            if self._executors.ids() != {executor.id for executor in self._present}:
+                read = self._executors.read().executors
+                self._present = tuple(ExecutorSlots(one.id, one.host, one.slots) for one in read)
+        except WorkerLostError:  # the epoch itself will tell
+            pass
+
+    def _make(self, placement: Placement) -> PlacedStages:
+        if not placement.homes:
+            return PlacedStages()
+        hosts = {executor.id: executor.host for executor in self._present}
+        stages = [placement.of_stage(stage) for stage in range(len(self._widths))]
+        anchors = tuple(
+            self._preferences.anchor([executor_location(hosts[home], home) for home in homes]) for homes in stages
+        )
+        return PlacedStages(placement, encode_homes(placement, sorted(hosts)), self._preferences, anchors)
