@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
@@ -17,6 +18,7 @@ from tests.spark.driver_process import DriverProcess
 
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 300
+LOOPBACK = "127.0.0.1"
 #: Of a worker, in MB: enough for one small executor.
 WORKER_MEMORY = 600
 
@@ -27,11 +29,11 @@ _LIGHT = "-XX:TieredStopAtLevel=1 -Dspark.master.rest.enabled=false"
 class StandaloneCluster:
     """A master, and as many workers with one core each as were added."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, address: str = LOOPBACK):
         self._folder = folder
         self._workers: list[DriverProcess] = []
         self._added = 0
-        self._master = self._start("master", "org.apache.spark.deploy.master.Master")
+        self._master = self._start("master", "org.apache.spark.deploy.master.Master", address=address)
         try:
             self.url = _await_line(self._master, r"Starting Spark master at (spark://\S+)")
             _await_line(self._master, r"New state: (ALIVE)")
@@ -39,12 +41,13 @@ class StandaloneCluster:
             self.stop()
             raise
 
-    def add_worker(self) -> DriverProcess:
-        """Start a worker; returns when the master knows it."""
+    def add_worker(self, address: str = LOOPBACK, prefix: Sequence[str] = ()) -> DriverProcess:
+        """Start a worker, by a command that begins with a prefix; returns when the master knows it."""
         self._added += 1
         sized = ["--cores", "1", "--memory", f"{WORKER_MEMORY}M", "--work-dir", str(self._folder / "work")]
         name = f"worker-{self._added}"
-        worker = self._start(name, "org.apache.spark.deploy.worker.Worker", *sized, self.url)
+        main = "org.apache.spark.deploy.worker.Worker"
+        worker = self._start(name, main, *sized, self.url, address=address, prefix=prefix)
         self._workers.append(worker)
         _await_line(worker, r"Successfully registered with master (\S+)")
         return worker
@@ -61,14 +64,17 @@ class StandaloneCluster:
         for process in (*self._workers, self._master):
             process.kill_tree()
 
-    def _start(self, name: str, main: str, *arguments: str) -> DriverProcess:
-        anywhere = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        settings = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": _LIGHT}
+    def _start(
+        self, name: str, main: str, *arguments: str, address: str, prefix: Sequence[str] = ()
+    ) -> DriverProcess:
+        anywhere = ["--host", address, "--port", "0", "--webui-port", "0"]
+        settings = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": address, "SPARK_DAEMON_JAVA_OPTS": _LIGHT}
+        first, *command = [*prefix, str(SPARK_HOME / "bin" / "spark-class"), main, *anywhere, *arguments]
         return DriverProcess(
-            [main, *anywhere, *arguments],
+            command,
             self._folder / name,
             {**_SMALL, **settings},
-            python=str(SPARK_HOME / "bin" / "spark-class"),
+            python=first,
             python_path=None,  # executors have Flott from the driver, or not at all
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flott.runtime.epoch.report import EpochResult
@@ -126,18 +126,28 @@ def executors_in(result: EpochResult, topology: Topology) -> dict[TaskPosition, 
 # --- for workers -----------------------------------------------------------------------------------------------------
 
 
-def encode_homes(placement: Placement, executors: Sequence[str]) -> str:
-    """Return a placement on all present executors as text, by which a worker finds the tasks of its own."""
-    homes = [placement.of_stage(stage) for stage in range(placement.stages)]
-    return json.dumps({"executors": list(executors), "homes": homes})
+@dataclass(frozen=True)
+class OwnTasks:
+    """The tasks that are at home where a worker runs."""
+
+    of_executor: frozenset[TaskPosition]
+    of_host: frozenset[TaskPosition]  #: of all executors of the host
 
 
-def decode_homes(text: str, executor: str) -> frozenset[TaskPosition] | None:
-    """Return the tasks whose home is an executor; None if the text is empty or does not know the executor."""
-    found = json.loads(text) if text else {"executors": ()}
-    if executor not in found["executors"]:
+def encode_homes(placement: Placement, executors: Iterable[ExecutorSlots]) -> str:
+    """Return a placement on all present executors as text, in which a worker finds the tasks of its own."""
+    hosts = {executor.id: executor.host for executor in executors}
+    return json.dumps({"hosts": hosts, "homes": [placement.of_stage(stage) for stage in range(placement.stages)]})
+
+
+def decode_homes(text: str, executor: str) -> OwnTasks | None:
+    """Return the tasks that are at home on an executor; None if the text is empty or does not know the executor."""
+    found = json.loads(text) if text else {"hosts": {}}
+    hosts = found["hosts"]
+    if executor not in hosts:
         return None
-    homes = {
-        (stage, position): home for stage, own in enumerate(found["homes"]) for position, home in enumerate(own)
-    }
-    return Placement(homes).on_executor(executor)
+    homes = {(stage, n): home for stage, own in enumerate(found["homes"]) for n, home in enumerate(own)}
+    return OwnTasks(
+        frozenset(task for task, home in homes.items() if home == executor),
+        frozenset(task for task, home in homes.items() if hosts[home] == hosts[executor]),
+    )

@@ -77,6 +77,13 @@ class StageTask:
         if failure is not None:
             raise failure
 
+    def discard_local_state(self) -> None:
+        """Delete local copies of the state of a closed task, which has moved to another host."""
+        for subtask in self.subtasks:
+            for slot in subtask.slots:
+                if slot.keyed_state is not None:
+                    slot.keyed_state.discard()
+
     def close_quietly(self) -> None:
         """Close a task that is given up. Its own failure was reported already."""
         with suppress(Exception):

@@ -8,11 +8,10 @@ that processes hold the state of tasks of their own executor only.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
 
 from flott.common._ids import JobId
 from flott.runtime.epoch.image import JobImage
-from flott.runtime.epoch.placement import TaskPosition
+from flott.runtime.epoch.placement import OwnTasks, TaskPosition
 from flott.runtime.epoch.stage_task import StageTask
 
 
@@ -56,11 +55,17 @@ class TaskCache:
         for task in self._jobs.pop(image_id).values():
             task.close_quietly()
 
-    def keep_only(self, image_id: str, tasks: Collection[TaskPosition]) -> None:
-        """Close the tasks of an image that have their home on another executor, and their state with them."""
+    def keep_only(self, image_id: str, own: OwnTasks) -> None:
+        """Close the tasks of an image that have their home on another executor, and release their state.
+
+        Copies of state on the disk belong to the host: they are deleted if the home is on another host.
+        """
         held = self._jobs.get(image_id, {})
-        for position in [position for position in held if position not in tasks]:
-            held.pop(position).close_quietly()
+        for position in [position for position in held if position not in own.of_executor]:
+            task = held.pop(position)
+            task.close_quietly()
+            if position not in own.of_host:
+                task.discard_local_state()
 
     def interrupt(self) -> None:
         """Make the running task, and every later one, fail where it waits. May be called from any thread."""

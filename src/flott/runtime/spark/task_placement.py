@@ -99,4 +99,4 @@ class TaskPlacement:
         anchors = tuple(
             self._preferences.anchor([executor_location(hosts[home], home) for home in homes]) for homes in stages
         )
-        return PlacedStages(placement, encode_homes(placement, sorted(hosts)), self._preferences, anchors)
+        return PlacedStages(placement, encode_homes(placement, self._present), self._preferences, anchors)

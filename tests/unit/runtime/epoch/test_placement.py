@@ -147,8 +147,12 @@ def test_a_worker_finds_the_tasks_of_its_executor_in_the_text(
     sizes: list[int], present: list[ExecutorSlots], turn: int
 ) -> None:
     placement = place(sizes, present, NEW, NOTHING, turn)
-    text = encode_homes(placement, [one.id for one in present])
+    text = encode_homes(placement, present)
     for one in present:
-        assert decode_homes(text, one.id) == placement.on_executor(one.id)
+        own = decode_homes(text, one.id)
+        assert own is not None
+        assert own.of_executor == placement.on_executor(one.id)
+        neighbours = [other for other in present if other.host == one.host]
+        assert own.of_host == frozenset().union(*(placement.on_executor(other.id) for other in neighbours))
     assert decode_homes(text, "another") is None, "a worker that is not known keeps what it has"
     assert decode_homes("", present[0].id) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
 from flott.runtime.epoch.gate import InputGate
 from flott.runtime.epoch.image import JobImage, TaskSettings, make_image
+from flott.runtime.epoch.placement import OwnTasks
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState, assign_slices
 from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.runner import EpochEnded, RunnerEvent, report_epoch
@@ -26,6 +28,7 @@ from flott.runtime.epoch.task import run_task
 from flott.runtime.epoch.task_cache import TaskCache
 from flott.runtime.epoch.topology import lay_out
 from flott.runtime.epoch.wire import ABORT, DATA, FAILURE, REPORT, TIME, Row, decode_batch, encode_batch
+from flott.runtime.managed_state.backends.backend import ROCKSDB, BackendSettings
 from flott.runtime.operators.batch import RowBatch
 from flott.runtime.operators.source import SliceAssignment, SourceAssignment
 from flott.runtime.operators.watermarks import TimeProgress
@@ -188,6 +191,47 @@ def test_a_failed_attempt_leaves_no_trace_in_a_worker(tmp_path: Any) -> None:
     bench.run(bench.plan(1, 0, 50), cache)  # an attempt with other input, never acknowledged
     got, _ = bench.run(bench.plan(1, 0, 20, attempt=1), cache)
     assert decoded(got) == decoded(expected)
+
+
+def positions(cache: TaskCache) -> set[tuple[int, int]]:
+    return {position for tasks in cache._jobs.values() for position in tasks}
+
+
+def test_a_worker_releases_the_tasks_that_have_moved_away_and_catches_up_when_they_return(tmp_path: Any) -> None:
+    bench = Bench(stateful(), tmp_path, SMALL)
+    cache = TaskCache()
+    _, first = bench.run(bench.plan(1, 0, 20), cache)
+    bench.accept(first)
+    everything = positions(cache)
+    own = frozenset(position for position in everything if position[1] == 1)
+    cache.keep_only("another image", OwnTasks(frozenset(), frozenset()))
+    assert positions(cache) == everything
+    cache.keep_only(bench.image.image_id, OwnTasks(own, own))
+    assert positions(cache) == own
+    again, _ = bench.run(bench.plan(2, 20, 40), cache)
+    new, _ = bench.run(bench.plan(2, 20, 40), TaskCache())
+    assert decoded(again) == decoded(new)
+
+
+@pytest.mark.parametrize("same_host", [True, False])
+def test_a_copy_on_disk_goes_when_its_subtask_moves_to_another_host(tmp_path: Any, same_host: bool) -> None:
+    pytest.importorskip("rocksdict")
+    backend = BackendSettings(ROCKSDB, local_dir=str(tmp_path / "local"))
+    bench = Bench(stateful(), tmp_path / "state", TaskSettings(backend=backend))
+    cache = TaskCache()
+    _, first = bench.run(bench.plan(1, 0, 20), cache)
+    bench.accept(first)
+    before = sorted(path.name for path in backend.job_folder("job").iterdir())
+    everything = frozenset(positions(cache))
+    own = frozenset(position for position in everything if position[1] == 1)
+    cache.keep_only(bench.image.image_id, OwnTasks(own, everything if same_host else own))
+    after = sorted(path.name for path in backend.job_folder("job").iterdir())
+    assert (after == before) if same_host else (0 < len(after) < len(before))
+    left, _ = bench.run(bench.plan(2, 20, 40), cache)
+    other = BackendSettings(ROCKSDB, local_dir=str(tmp_path / "elsewhere"))
+    bench.image = replace(bench.image, settings=TaskSettings(backend=other))
+    new, _ = bench.run(bench.plan(2, 20, 40), TaskCache())
+    assert decoded(left) == decoded(new)
 
 
 # --- failure is data -------------------------------------------------------------------------------------------------

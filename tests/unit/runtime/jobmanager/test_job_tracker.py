@@ -18,6 +18,7 @@ from flott.graph.job_graph import JobGraph
 from flott.graph.stream_graph import StreamGraph
 from flott.metrics._engine_metrics import Kind
 from flott.reporters.metric_table import job_rows, kind_of, task_metrics
+from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.jobmanager.views.checkpoint_tracker import spread_of
 from flott.runtime.jobmanager.views.graph_view import metric_scope, metric_scopes
 from flott.runtime.jobmanager.views.job_tracker import JobTracker
@@ -325,3 +326,15 @@ def test_a_chain_that_is_cut_leaves_its_operators_their_totals_and_nobody_a_leap
     assert task_metrics(mapped.subtasks[0])["numRecordsInPerSecond"] == pytest.approx(40.0)  # counted from the cut on
     assert sink.subtasks[0].metrics["Sink__Print"]["numRecordsIn"] == 1200
     assert sink.subtasks[0].metrics["Sink__Print"]["numRecordsInPerSecond"] == pytest.approx(40.0)
+
+
+def test_an_epoch_on_another_executor_than_the_one_before_counts_as_a_move() -> None:
+    clock = ManualClock()
+    recorder = TrackingListener("b" * 32, GRAPHS[2], Configuration(), clock)
+    for epoch, executors in enumerate([("1", "2"), ("1", "2"), ("3", "2"), ("1", "2")], 1):
+        recorder.on_start(epoch, lambda: None)
+        statistics = _statistics(GRAPHS[2], epoch, [1] * 6, clock)
+        subtasks = [replace(s, place=TaskPlace("host", executors[s.subtask])) for s in statistics.subtasks]
+        recorder.on_epoch(replace(statistics, subtasks=tuple(subtasks)))
+    for vertex in recorder.view().vertices:
+        assert [task_metrics(subtask)["numMoves"] for subtask in vertex.subtasks] == [2, 0]

@@ -162,6 +162,9 @@ class KeyedState:
     def close(self) -> None:
         """Let go of what other processes may need: the epoch is over, or given up."""
 
+    def discard(self) -> None:
+        """Delete the local copy, if there is one: the subtask has moved to another host."""
+
     def forget(self) -> None:
         """Be empty, as if nothing had been here: in a batch job, when all keys so far have ended."""
         if self._in_place:

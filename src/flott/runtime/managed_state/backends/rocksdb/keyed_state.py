@@ -182,6 +182,10 @@ class RocksKeyedState(KeyedState):
         self._store.flush()
         self._store.put_aside = True
 
+    def discard(self) -> None:
+        self.close()
+        self._store.destroy()
+
     def close(self) -> None:
         for table in self._paged.values():
             table.empty()

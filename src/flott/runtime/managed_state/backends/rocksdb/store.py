@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -100,6 +101,14 @@ class RocksStore:
                 self._db.close()
             finally:
                 self._db = self._batch = self._staged = None
+
+    def destroy(self) -> None:
+        """Delete a closed database, unless another process has it open: then the copy is in use."""
+        with suppress(Exception):  # the binding has one class for everything
+            _binding().Rdict.destroy(str(self.folder))
+            for path in self.folder.parent.glob(f"{self.folder.name}.*.sst"):
+                path.unlink(missing_ok=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def wipe(self) -> None:
         """Begin with an empty database."""

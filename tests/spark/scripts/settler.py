@@ -1,0 +1,141 @@
+"""A job with keyed state that notes where its subtasks run and which tasks its workers hold, epoch by epoch.
+
+    python settler.py '{"folder": "/tmp/x", "epochs": 20, "executors": 4, "options": {"spark.master": ...}}'
+
+With ``kill_after`` the executor of the last subtask is killed when this epoch has completed. Prints one line of JSON at
+its end (:class:`Diary`), after it has compared the results with those that every run must have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flott.common import Configuration, WatermarkStrategy
+from flott.datastream import StreamExecutionEnvironment
+from flott.datastream.connectors.datagen import DataGeneratorSource
+from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
+from flott.datastream.state import ValueStateDescriptor
+from flott.runtime.entrypoint import executors
+from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
+from flott.runtime.spark.executors import SparkExecutors
+from flott.runtime.spark.session import spark_context
+from flott.runtime.spark.worker_place import worker_place
+
+PARALLELISM = 4
+KEYS = 40
+EPOCH_RECORDS = 80
+START_SECONDS = 300
+NO_TIME: WatermarkStrategy = WatermarkStrategy.no_watermarks()
+
+
+class Count(KeyedProcessFunction[int, int, tuple[int, int]]):
+    """Counts the records of each key, and notes which tasks the worker holds."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context[int]) -> Iterator[tuple[int, int]]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        note_tasks(self.folder)
+        yield ctx.get_current_key(), count
+
+
+def note_tasks(folder: str) -> None:
+    """Write which tasks this worker process holds besides the running one."""
+    from flott.runtime.spark import worker
+
+    held = [position for tasks in worker._cache._jobs.values() for position in tasks]
+    name = Path(folder, f"{worker_place().executor}-{os.getpid()}")
+    name.with_suffix(".draft").write_text(json.dumps(held))
+    name.with_suffix(".draft").rename(name.with_suffix(".json"))
+
+
+class Diary(JobListener):
+    """Where the subtasks ran in every epoch."""
+
+    def __init__(self, kill_after: int | None):
+        self.kill_after = kill_after
+        self.places: list[dict[str, str]] = []  #: by epoch: the executor of each subtask
+        self.killed: str | None = None  #: the executor
+        self.restarts = 0
+
+    def on_epoch(self, statistics: EpochStatistics) -> None:
+        ran = {f"{subtask.vertex}/{subtask.subtask}": subtask for subtask in statistics.subtasks}
+        self.places.append({name: subtask.place.executor for name, subtask in ran.items()})
+        if statistics.epoch == self.kill_after:
+            chosen = ran[max(ran)]
+            self.killed = chosen.place.executor
+            os.kill(executor_of(chosen.worker), signal.SIGKILL)
+
+    def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
+        self.restarts += 1
+
+
+def executor_of(pid: int) -> int:
+    """Return the process of the executor that started a Python worker."""
+    while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid
+
+
+def await_executors(options: dict[str, str], count: int, folder: str) -> None:
+    """Start Spark, and wait until so many executors are there: a job that starts earlier has to move to them."""
+    context = spark_context({k: v for k, v in options.items() if k.startswith("spark.")}, Path(folder, "spark.log"))
+    deadline = time.monotonic() + START_SECONDS
+    while len(SparkExecutors(context).read().executors) < count:
+        assert time.monotonic() < deadline, "the executors did not come"
+        time.sleep(0.1)
+
+
+def run(settings: dict[str, Any]) -> dict[str, Any]:
+    """Run the job to its end and return what was noted."""
+    folder, records = settings["folder"], settings["epochs"] * EPOCH_RECORDS
+    os.makedirs(f"{folder}/held")
+    options = {
+        "execution.checkpointing.dir": f"{folder}/checkpoints",
+        "flott.epoch.max-records": EPOCH_RECORDS,
+        "flott.epoch.initial-records": EPOCH_RECORDS,
+        "flott.epoch.target-duration": "10 min",
+        "flott.storage.sync": "false",
+        "flott.progress": "off",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "10",
+        "restart-strategy.fixed-delay.delay": "100 ms",
+        **settings["options"],
+    }
+    await_executors(settings["options"], settings["executors"], folder)
+    configuration = Configuration()
+    for key, value in options.items():
+        configuration.set_string(key, str(value))
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(PARALLELISM)
+    diary = Diary(settings.get("kill_after"))
+    executors.extra_listeners.append(diary)
+    numbers = env.from_source(DataGeneratorSource(lambda index: index, count=records), NO_TIME, "numbers")
+    counted = numbers.key_by(lambda number: number % KEYS).process(Count(f"{folder}/held")).uid("count")
+    found = sorted(counted.execute_and_collect("settler"))
+    assert found == [(key, n + 1) for key in range(KEYS) for n in range(records // KEYS)], "results are not exact"
+    held: dict[str, set[tuple[int, int]]] = {}
+    for path in Path(folder, "held").glob("*.json"):
+        tasks = held.setdefault(path.name.partition("-")[0], set())
+        tasks |= {(stage, position) for stage, position in json.loads(path.read_text())}
+    return {
+        "places": diary.places,
+        "killed": diary.killed,
+        "restarts": diary.restarts,
+        "held": {executor: sorted(tasks) for executor, tasks in held.items()},
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.loads(sys.argv[1]))))
