@@ -16,6 +16,7 @@ from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.logs.line import LogLine, TaskLog
 from flott.runtime.spark.application import JobTasks, SparkReading
 from flott.runtime.spark.executors import SparkExecutors
+from flott.runtime.spark.preferred_executors import PreferredExecutors, executor_location
 from tests.spark.conftest import MakeEnvironment
 
 
@@ -101,3 +102,13 @@ def test_what_functions_say_in_workers_comes_with_operator_subtask_and_executor(
     assert {line.operator for line in lines if not line.message.startswith("from")} == {"Speak"}
     assert {line.subtask for line in lines} == {0, 1}
     assert {log.executor for log in journal.logs} == {"driver"}
+
+
+def test_partitions_prefer_the_executors_of_an_anchor_and_rows_pass_it_unchanged(spark: SparkContext) -> None:
+    preferred = PreferredExecutors(spark)
+    locations = [executor_location("ann", "1"), executor_location("bob", "2"), executor_location("ann", "1")]
+    rows = spark.parallelize([(n, f"row {n}") for n in range(10)], 2).partitionBy(3, lambda n: n)
+    found: Any = preferred.prefer(preferred.anchor(locations), rows)
+    assert found.glom().collect() == rows.glom().collect()
+    inner = found._jrdd.rdd()
+    assert [inner.preferredLocations(part).mkString() for part in inner.partitions()] == locations

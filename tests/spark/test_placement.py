@@ -30,6 +30,7 @@ class Stay:
     places: list[dict[str, str]]  #: by epoch: the executor of each subtask
     killed: str | None
     restarts: int
+    workers: int  #: how many Python processes ran tasks
     held: dict[str, list[list[int]]]  #: the tasks that workers held last, besides the running one, by executor
 
     @property
@@ -69,8 +70,10 @@ def test_subtasks_stay_with_their_executors_and_move_when_theirs_is_lost(
     assert len(found.places) == 14
     assert len(set(found.places[0].values())) == 4, "every executor has its share"
     orphans = {subtask for subtask, executor in found.places[6].items() if executor == found.killed}
+    assert orphans
     assert {epoch for epoch, _ in found.moves} <= set(range(8, 15))
     assert {subtask for _, subtask in found.moves} == orphans
+    assert found.workers <= 2 * 5, "Python processes are used again: one for each core, and a spare one"
     found.expect_own_tasks_only()
 
 

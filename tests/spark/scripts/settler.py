@@ -69,14 +69,16 @@ class Diary(JobListener):
         self.places: list[dict[str, str]] = []  #: by epoch: the executor of each subtask
         self.killed: str | None = None  #: the executor
         self.restarts = 0
+        self.workers: set[int] = set()  #: process ids
 
     def on_epoch(self, statistics: EpochStatistics) -> None:
         ran = {f"{subtask.vertex}/{subtask.subtask}": subtask for subtask in statistics.subtasks}
         self.places.append({name: subtask.place.executor for name, subtask in ran.items()})
+        self.workers |= {subtask.worker for subtask in ran.values()}
         if statistics.epoch == self.kill_after:
             chosen = ran[max(ran)]
-            self.killed = chosen.place.executor
             os.kill(executor_of(chosen.worker), signal.SIGKILL)
+            self.killed = chosen.place.executor
 
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
         self.restarts += 1
@@ -133,6 +135,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         "places": diary.places,
         "killed": diary.killed,
         "restarts": diary.restarts,
+        "workers": len(diary.workers),
         "held": {executor: sorted(tasks) for executor, tasks in held.items()},
     }
 

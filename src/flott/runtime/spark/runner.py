@@ -28,7 +28,6 @@ from flott.runtime.epoch.runner import OnEvent, RunnerStatus, StateCompactor, St
 from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.scheduling import SchedulingPools
-from flott.runtime.spark.session import is_local
 from flott.runtime.spark.spark_errors import described
 from flott.runtime.spark.tables import offer_tables
 from flott.runtime.spark.task_placement import PlacedStages, TaskPlacement
@@ -61,8 +60,7 @@ class SparkRunner:
         self._base: RDD[Any] | None = None
         self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flott-lineage")
         self._next: Future[Lineage] | None = None
-        #: None on a local master, where the driver runs all tasks.
-        self._placement = None if is_local(str(context.master)) else TaskPlacement(context, int(self._token, 16))
+        self._placement = TaskPlacement.on(context, turn=int(self._token, 16))
         self._grouped_thread: int | None = None
         self._cancelled = False
         offer_tables()

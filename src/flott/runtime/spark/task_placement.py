@@ -24,6 +24,7 @@ from flott.runtime.epoch.report import EpochResult
 from flott.runtime.epoch.topology import Topology
 from flott.runtime.spark.executors import SparkExecutors
 from flott.runtime.spark.preferred_executors import PreferredExecutors, executor_location
+from flott.runtime.spark.session import is_local
 
 T = TypeVar("T")
 
@@ -50,15 +51,22 @@ class TaskPlacement:
     ``decide`` is called by one thread at a time. ``note`` may be called meanwhile by another.
     """
 
-    def __init__(self, context: SparkContext, turn: int):
-        self._executors = SparkExecutors(context)
-        self._preferences = PreferredExecutors(context)
+    def __init__(self, executors: SparkExecutors, preferences: PreferredExecutors, turn: int):
+        self._executors = executors
+        self._preferences = preferences
         self._turn = turn
         self._widths: tuple[int, ...] = ()
         self._topology: Topology | None = None
         self._present: tuple[ExecutorSlots, ...] = ()
         self._ran_on: TaskHomes = {}
         self._current = PlacedStages()
+
+    @staticmethod
+    def on(context: SparkContext, turn: int) -> TaskPlacement | None:
+        """Return the placement on an application; None on a local master, where the driver runs all tasks."""
+        if is_local(str(context.master)):
+            return None
+        return TaskPlacement(SparkExecutors(context), PreferredExecutors(context), turn)
 
     def deploy(self, topology: Topology) -> None:
         """Place the tasks of another topology from now on. Tasks with the same position keep their home."""

@@ -54,7 +54,8 @@ class StageBody:
         self._files.enter()  # before functions of the user are unpickled
         image = self._image.value
         plan = decode_plan(context.getLocalProperty(PLAN) or "", image.storage)
-        rows = (item[1] for item in incoming) if self._stage > 0 else ()
+        # The input of stage 0 is empty, but must be read to its end: otherwise Spark ends this process after the task.
+        rows = (item[1] for item in incoming)
         attempt = str(context.taskAttemptId())
         claim_process(image.settings.logs)
         place = worker_place()
