@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext
 
 from flott.errors import WorkerLostError
@@ -26,6 +28,8 @@ from flott.runtime.spark.executors import SparkExecutors
 from flott.runtime.spark.preferred_executors import PreferredExecutors, executor_location
 from flott.runtime.spark.session import is_local
 
+log = logging.getLogger("flott.spark")
+
 T = TypeVar("T")
 
 
@@ -34,6 +38,7 @@ class PlacedStages:
     """A placement in the form in which Spark takes it. Without a placement, Spark chooses executors."""
 
     placement: Placement = field(default_factory=Placement)
+    executors: tuple[ExecutorSlots, ...] = ()  #: all that were there
     text: str = ""  #: the placement for workers, so that they release tasks that are no longer theirs
     preferences: PreferredExecutors | None = None
     anchors: tuple[Any, ...] = ()  #: for each stage
@@ -66,7 +71,12 @@ class TaskPlacement:
         """Return the placement on an application; None on a local master, where the driver runs all tasks."""
         if is_local(str(context.master)):
             return None
-        return TaskPlacement(SparkExecutors(context), PreferredExecutors(context), turn)
+        try:
+            preferences = PreferredExecutors(context)
+        except (Py4JError, TypeError, ValueError) as error:  # a Spark with another Scala
+            log.warning("Subtasks do not stay with their executors: this Spark has no way to prefer one: %s", error)
+            return None
+        return TaskPlacement(SparkExecutors(context), preferences, turn)
 
     def deploy(self, topology: Topology) -> None:
         """Place the tasks of another topology from now on. Tasks with the same position keep their home."""
@@ -86,7 +96,7 @@ class TaskPlacement:
         """Return the placement for the next epoch."""
         self._look()
         placement = place(self._widths, self._present, self._current.placement, self._ran_on, self._turn)
-        if placement != self._current.placement:
+        if placement != self._current.placement or self._present != self._current.executors:
             self._current = self._make(placement)
         return self._current
 
@@ -107,4 +117,5 @@ class TaskPlacement:
         anchors = tuple(
             self._preferences.anchor([executor_location(hosts[home], home) for home in homes]) for homes in stages
         )
-        return PlacedStages(placement, encode_homes(placement, self._present), self._preferences, anchors)
+        text = encode_homes(placement, self._present)
+        return PlacedStages(placement, self._present, text, self._preferences, anchors)
