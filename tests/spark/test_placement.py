@@ -47,13 +47,21 @@ class Stay:
     def moves_percent(self) -> float:
         return 100 * len(self.moves) / sum(map(len, self.places))
 
+    @property
+    def orphans(self) -> set[str]:
+        """The subtasks of the executor that was killed."""
+        return {s for places in self.places for s, executor in places.items() if executor == self.killed}
+
     def expect_own_tasks_only(self) -> None:
-        """Workers hold the tasks of their executor's own subtasks: two stages, one position each."""
-        last = self.places[-1]
-        positions = {executor: {int(s.rpartition("/")[2]) for s, e in last.items() if e == executor} for executor in
-                     set(last.values())}  # fmt: skip
-        for executor in positions:
-            assert {position for _, position in self.held[executor]} <= positions[executor]
+        """Workers hold tasks of their executor's own subtasks, and perhaps of those that have lost theirs."""
+        roving = {_position(subtask) for subtask in self.orphans}
+        for executor in set(self.places[-1].values()):
+            own = {_position(subtask) for subtask, ran in self.places[-1].items() if ran == executor}
+            assert {position for _, position in self.held[executor]} <= own | roving
+
+
+def _position(subtask: str) -> int:
+    return int(subtask.rpartition("/")[2])
 
 
 def stay(start_driver: StartDriver, folder: Path, options: dict[str, str], minutes: int = 5, **settings: Any) -> Stay:
@@ -69,10 +77,10 @@ def test_subtasks_stay_with_their_executors_and_move_when_theirs_is_lost(
     found = stay(start_driver, tmp_path / "job", CLUSTER, epochs=14, kill_after=7)
     assert len(found.places) == 14
     assert len(set(found.places[0].values())) == 4, "every executor has its share"
-    orphans = {subtask for subtask, executor in found.places[6].items() if executor == found.killed}
-    assert orphans
+    assert found.orphans
     assert {epoch for epoch, _ in found.moves} <= set(range(8, 15))
-    assert {subtask for _, subtask in found.moves} == orphans
+    # With an executor less, one has two tasks of a stage. Spark may give the second one to whichever is free earlier.
+    assert {subtask for _, subtask in found.moves} == found.orphans
     assert found.workers <= 2 * 5, "Python processes are used again: one for each core, and a spare one"
     found.expect_own_tasks_only()
 
@@ -122,5 +130,4 @@ def test_on_four_hosts_subtasks_stay_with_their_executors(
     if kill_after is None:
         assert found.moves_percent <= MAX_MOVES_PERCENT
     else:
-        orphans = {s for s, executor in found.places[kill_after - 1].items() if executor == found.killed}
-        assert {subtask for _, subtask in found.moves} == orphans
+        assert {subtask for _, subtask in found.moves} == found.orphans
