@@ -53,15 +53,10 @@ class Stay:
         return {s for places in self.places for s, executor in places.items() if executor == self.killed}
 
     def expect_own_tasks_only(self) -> None:
-        """Workers hold tasks of their executor's own subtasks, and perhaps of those that have lost theirs."""
-        roving = {_position(subtask) for subtask in self.orphans}
+        """Workers hold the tasks of their executor's own subtasks, and no other."""
         for executor in set(self.places[-1].values()):
-            own = {_position(subtask) for subtask, ran in self.places[-1].items() if ran == executor}
-            assert {position for _, position in self.held[executor]} <= own | roving
-
-
-def _position(subtask: str) -> int:
-    return int(subtask.rpartition("/")[2])
+            own = {int(subtask.rpartition("/")[2]) for subtask, ran in self.places[-1].items() if ran == executor}
+            assert {position for _, position in self.held.get(executor, [])} <= own
 
 
 def stay(start_driver: StartDriver, folder: Path, options: dict[str, str], minutes: int = 5, **settings: Any) -> Stay:
@@ -74,12 +69,14 @@ def stay(start_driver: StartDriver, folder: Path, options: dict[str, str], minut
 def test_subtasks_stay_with_their_executors_and_move_when_theirs_is_lost(
     start_driver: StartDriver, tmp_path: Path
 ) -> None:
-    found = stay(start_driver, tmp_path / "job", CLUSTER, epochs=14, kill_after=7)
-    assert len(found.places) == 14
+    found = stay(start_driver, tmp_path / "job", CLUSTER, epochs=12, kill_after=4)
+    assert len(found.places) == 12
     assert len(set(found.places[0].values())) == 4, "every executor has its share"
     assert found.orphans
-    assert {epoch for epoch, _ in found.moves} <= set(range(8, 15))
     # With an executor less, one has two tasks of a stage. Spark may give the second one to whichever is free earlier.
+    # Then an executor replaces the lost one, and the subtasks have a home again.
+    assert {epoch for epoch, _ in found.moves} <= set(range(5, 12))
+    assert len(set(found.places[-1].values())) == 4
     assert {subtask for _, subtask in found.moves} == found.orphans
     assert found.workers <= 2 * 5, "Python processes are used again: one for each core, and a spare one"
     found.expect_own_tasks_only()

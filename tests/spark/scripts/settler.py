@@ -2,8 +2,9 @@
 
     python settler.py '{"folder": "/tmp/x", "epochs": 20, "executors": 4, "options": {"spark.master": ...}}'
 
-With ``kill_after`` the executor of the last subtask is killed when this epoch has completed. Prints one line of JSON at
-its end (:class:`Diary`), after it has compared the results with those that every run must have.
+With ``kill_after`` the executor of the last subtask is killed when this epoch has completed; three epochs later the job
+waits until Spark has replaced it. Prints one line of JSON at its end, after it has compared the results with those that
+every run must have.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pyspark import SparkContext
 
 from flott.common import Configuration, WatermarkStrategy
 from flott.datastream import StreamExecutionEnvironment
@@ -31,6 +35,7 @@ from flott.runtime.spark.worker_place import worker_place
 PARALLELISM = 4
 KEYS = 40
 EPOCH_RECORDS = 80
+EPOCHS_WITHOUT = 3  #: epochs that are sure to run before the job waits for the executor that replaces a killed one
 START_SECONDS = 300
 NO_TIME: WatermarkStrategy = WatermarkStrategy.no_watermarks()
 
@@ -64,8 +69,9 @@ def note_tasks(folder: str) -> None:
 class Diary(JobListener):
     """Where the subtasks ran in every epoch."""
 
-    def __init__(self, kill_after: int | None):
+    def __init__(self, kill_after: int | None, await_executors: Callable[[str | None], None]):
         self.kill_after = kill_after
+        self.await_executors = await_executors
         self.places: list[dict[str, str]] = []  #: by epoch: the executor of each subtask
         self.killed: str | None = None  #: the executor
         self.restarts = 0
@@ -79,6 +85,8 @@ class Diary(JobListener):
             chosen = ran[max(ran)]
             os.kill(executor_of(chosen.worker), signal.SIGKILL)
             self.killed = chosen.place.executor
+        if self.kill_after is not None and statistics.epoch == self.kill_after + EPOCHS_WITHOUT:
+            self.await_executors(self.killed)
 
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
         self.restarts += 1
@@ -91,11 +99,10 @@ def executor_of(pid: int) -> int:
     return pid
 
 
-def await_executors(options: dict[str, str], count: int, folder: str) -> None:
-    """Start Spark, and wait until so many executors are there: a job that starts earlier has to move to them."""
-    context = spark_context({k: v for k, v in options.items() if k.startswith("spark.")}, Path(folder, "spark.log"))
+def await_executors(context: SparkContext, count: int, killed: str | None) -> None:
+    """Wait until so many executors are there that live: a job that starts earlier has to move to them."""
     deadline = time.monotonic() + START_SECONDS
-    while len(SparkExecutors(context).read().executors) < count:
+    while len({executor.id for executor in SparkExecutors(context).read().executors} - {killed}) < count:
         assert time.monotonic() < deadline, "the executors did not come"
         time.sleep(0.1)
 
@@ -116,12 +123,13 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         "restart-strategy.fixed-delay.delay": "100 ms",
         **settings["options"],
     }
-    await_executors(settings["options"], settings["executors"], folder)
+    context = spark_context(settings["options"], Path(folder, "spark.log"))
+    await_executors(context, settings["executors"], None)
     configuration = Configuration()
     for key, value in options.items():
         configuration.set_string(key, str(value))
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(PARALLELISM)
-    diary = Diary(settings.get("kill_after"))
+    diary = Diary(settings.get("kill_after"), partial(await_executors, context, settings["executors"]))
     executors.extra_listeners.append(diary)
     numbers = env.from_source(DataGeneratorSource(lambda index: index, count=records), NO_TIME, "numbers")
     counted = numbers.key_by(lambda number: number % KEYS).process(Count(f"{folder}/held")).uid("count")
