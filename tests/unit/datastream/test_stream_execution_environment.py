@@ -303,7 +303,8 @@ def test_the_execution_plan_has_the_shape_flink_s_visualizer_reads() -> None:
                 "parallelism": 2,
                 "predecessors": [{"id": 2, "ship_strategy": "FORWARD", "side": "second"}],
             },
-        ]
+        ],
+        "weakest-link": {"guarantee": "exactly-once", "operator": "Source: Collection Source"},
     }
 
 
