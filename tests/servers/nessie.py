@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from tests.s3_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, S3Server
-from tests.servers.process import NoServer, ServerProcess, _filling, _run, cached, free_port
+from tests.servers.process import NoServer, ServerProcess, _run, cached, filling, free_port
 
 VERSION = "0.99.0"
 
@@ -25,7 +25,7 @@ def _java() -> str:
 
 def _jar() -> Path:
     folder = cached(f"nessie-{VERSION}")
-    with _filling(folder) as draft:
+    with filling(folder) as draft:
         if draft is not None:
             if shutil.which("mvn") is None:
                 raise NoServer("no Nessie: it is not downloaded, and there is no Maven (mvn) to fetch it with")

@@ -40,7 +40,7 @@ def cached(name: str) -> Path:
 
 
 @contextmanager
-def _filling(folder: Path) -> Iterator[Path | None]:
+def filling(folder: Path) -> Iterator[Path | None]:
     """Give a folder to download into, which then becomes ``folder``; None if it is there already."""
     with open(folder.with_name(f".{folder.name}.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -57,7 +57,7 @@ def _filling(folder: Path) -> Iterator[Path | None]:
 def maven(name: str, artifacts: Sequence[str]) -> Path:
     """Return a folder with the jars of these artifacts (``group:id:version``) and all that they need."""
     folder = cached(name)
-    with _filling(folder) as draft:
+    with filling(folder) as draft:
         if draft is None:
             return folder
         if shutil.which("mvn") is None:

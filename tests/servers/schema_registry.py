@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from tests.servers.process import NoServer, ServerProcess, _filling, _run, cached, free_port
+from tests.servers.process import NoServer, ServerProcess, _run, cached, filling, free_port
 
 VERSION = "3.3.3"
 
@@ -26,7 +26,7 @@ def _java() -> str:
 
 def _distribution() -> Path:
     folder = cached(f"apicurio-{VERSION}")
-    with _filling(folder) as draft:
+    with filling(folder) as draft:
         if draft is None:
             return folder
         if shutil.which("mvn") is None:

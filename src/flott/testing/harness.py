@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from uuid import uuid4
 
 from flott.common._ids import JobId
+from flott.common._options import object_store_settings
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.datastream._data_stream import DataStream
@@ -188,7 +189,7 @@ def live(
             run_id=run_id,
             job_id=JobId(Path(folder).name),
             storage=storage,
-            settings=TaskSettings(),
+            settings=TaskSettings(object_stores=object_store_settings(env._configuration)),
         ),
         job_id=JobId(Path(folder).name),
         configuration=Configuration(env._configuration),

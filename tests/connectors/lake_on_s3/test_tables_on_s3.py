@@ -102,6 +102,7 @@ class TestDeltaOnS3(SinkConformance):
     @pytest.fixture(autouse=True)
     def _server(self, server: S3Server) -> None:
         pytest.importorskip("deltalake", reason="the extra flott[delta] is not installed")
+        self.options = server.options
         self._options = {
             "AWS_ENDPOINT_URL": server.url, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": ACCESS_KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_ALLOW_HTTP": "true",
@@ -122,12 +123,6 @@ class TestDeltaOnS3(SinkConformance):
         table = deltalake.DeltaTable(self.path, storage_options=self._options).to_pyarrow_table()
         return [tuple(row.values()) for row in table.to_pylist()]
 
-    def test_a_writing_process_may_be_killed(self) -> None:
-        pytest.skip("a process without a job does not know the settings of the server")
-
-    def test_a_job_that_crashes_at_any_step_writes_every_record(self, tmp_path: Path) -> None:
-        pytest.skip("the job that the kit runs does not know the settings of the server")
-
 
 @pytest.mark.connectors
 class TestIcebergOnS3(SinkConformance):
@@ -139,6 +134,7 @@ class TestIcebergOnS3(SinkConformance):
     @pytest.fixture(autouse=True)
     def _server(self, server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.importorskip("pyiceberg", reason="the extra flott[iceberg] is not installed")
+        self.options = server.options
         self._new = lambda: iceberg_catalog(server, tmp_path_factory.mktemp("iceberg"))
 
     def sink(self) -> IcebergSink:

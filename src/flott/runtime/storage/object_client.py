@@ -139,11 +139,12 @@ def _open(bucket: str, settings: ObjectStoreSettings) -> Any:
         raise ConfigurationError(
             f"{bucket} is in an object store, which needs the package obstore: pip install 'flott[object-stores]'."
         ) from error
+    kind = scheme_of(bucket)
     shared: dict[str, Any] = {
         "client_options": {
             "timeout": timedelta(milliseconds=settings.request_timeout_ms),
             "connect_timeout": timedelta(milliseconds=min(5000, settings.request_timeout_ms)),
-            "allow_http": settings.allows_http,
+            "allow_http": _allows_http(kind, settings),
         },
         "retry_config": {
             "max_retries": 1000,  # the time limit decides
@@ -151,7 +152,6 @@ def _open(bucket: str, settings: ObjectStoreSettings) -> Any:
             "backoff": {"init_backoff": _FIRST_BACKOFF, "max_backoff": _LONGEST_BACKOFF, "base": 2},
         },
     }
-    kind = scheme_of(bucket)
     try:
         if kind in ("s3", "s3a"):
             return S3Store(bucket.partition("://")[2], **_s3_options(settings), **shared)
@@ -160,6 +160,15 @@ def _open(bucket: str, settings: ObjectStoreSettings) -> Any:
         return AzureStore.from_url(bucket, **shared)
     except Exception as error:
         raise ConfigurationError(f"{bucket} cannot be used: {settings.without_secrets(_first_line(error))}.") from None
+
+
+def _allows_http(kind: str, settings: ObjectStoreSettings) -> bool:
+    """Return whether requests may go unencrypted: only if the endpoint says so."""
+    if kind in ("s3", "s3a"):
+        return settings.allows_http
+    # A server of one's own in place of Azure's or Google's is named in the environment, as credentials are.
+    names = ("GOOGLE_BASE_URL",) if kind == "gs" else ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+    return any(os.environ.get(name, "").lower().startswith("http://") for name in names)
 
 
 def _s3_options(settings: ObjectStoreSettings) -> dict[str, Any]:
@@ -248,6 +257,8 @@ class ObstoreClient:
         try:
             done = obstore.put(self.store, key, data, mode=mode, use_multipart=False)
             return _version(done["e_tag"], done["version"])
+        except FileNotFoundError as error:
+            raise (_no_bucket() if isinstance(mode, str) else self._translated(error)) from None
         except Exception as error:
             raise self._translated(error) from None
 
@@ -339,6 +350,11 @@ def _meta(found: Any) -> ObjectMeta:
     return ObjectMeta(found["path"], found["size"], _version(found.get("e_tag"), found.get("version")), modified_ns)
 
 
+def _no_bucket() -> ObjectStoreFailure:
+    """Return what it means if a new object finds no place."""
+    return ObjectStoreFailure(2, "the bucket or container does not exist; create it, or correct its name")
+
+
 class _ObstoreUpload:
     """A multipart upload, or one put if it stays small. One that is not closed leaves no object."""
 
@@ -349,11 +365,15 @@ class _ObstoreUpload:
     def write(self, data: bytes) -> None:
         try:
             self._writer.write(data)
+        except FileNotFoundError:
+            raise _no_bucket() from None
         except Exception as error:
             raise self._client._translated(error) from None
 
     def close(self) -> None:
         try:
             self._writer.close()
+        except FileNotFoundError:
+            raise _no_bucket() from None
         except Exception as error:
             raise self._client._translated(error) from None

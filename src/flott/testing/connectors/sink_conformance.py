@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +20,7 @@ from flott.datastream.connectors.base import Guarantee, Sink
 from flott.datastream.connectors.number_seq import NumberSequenceSource
 from flott.runtime.clock import SystemClock
 from flott.testing.connectors.sink_run import PREPARED, WRITTEN, SinkRun, Staged
-from flott.testing.connectors.source_conformance import STEPS
+from flott.testing.connectors.source_conformance import STEPS, as_keywords
 from flott.testing.harness import Crash, in_process, live
 from flott.testing.sinks import commit_permit
 
@@ -40,6 +40,8 @@ class SinkConformance(ABC):
     record_type: ClassVar[TypeInformation | None] = None
     #: Passwords and the like that must not appear in a text.
     secrets: ClassVar[tuple[str, ...]] = ()
+    #: Options of the jobs and processes that the tests start, such as how an object store is reached.
+    options: Mapping[str, str] = {}
 
     @abstractmethod
     def sink(self) -> Sink[Any]:
@@ -201,7 +203,7 @@ class SinkConformance(ABC):
 
     def _begin(self) -> SinkRun:
         self._guarantee_now = (sink := self.sink()).guarantee
-        run = SinkRun(sink, self.record_type)
+        run = SinkRun(sink, self.record_type, options=self.options)
         run.restart(None)
         return run
 
@@ -229,7 +231,7 @@ class SinkConformance(ABC):
             assert set(found) <= set(wanted), f"invented: {set(found) - set(wanted)}"
 
     def _live(self, sink: Sink[Any], folder: Path, crash_at: str | None) -> None:
-        env = in_process(2, flott__epoch__max_records="4")
+        env = in_process(2, flott__epoch__max_records="4", **as_keywords(self.options))
         numbers = env.from_source(NumberSequenceSource(0, 47), WatermarkStrategy.no_watermarks(), "numbers")
         values = [self.record(number) for number in range(48)]
         records = numbers.map(lambda number: values[number], output_type=self.record_type)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -16,8 +16,10 @@ from uuid import uuid4
 
 import cloudpickle
 
+from flott.common.configuration import Configuration
 from flott.common.typeinfo import TypeInformation
 from flott.datastream.connectors.base import Committer, Json, Sink, SinkWriter, WriterContext
+from flott.runtime.storage import initialize_object_stores
 from flott.testing.connectors.source_run import through_json
 from flott.testing.sinks import commit_permit
 
@@ -43,6 +45,7 @@ class SinkRun:
     job_id: str = field(default_factory=lambda: uuid4().hex)
     operator_id: str = field(default_factory=lambda: uuid4().hex[:16])
     now_ms: int = 1_700_000_000_000
+    options: Mapping[str, str] = field(default_factory=dict)  #: of the job; a process that writes is started with them
     _committer: Committer | None = field(init=False, default=None)
 
     def writer(self, epoch: int, attempt: str, subtask: int = 0, parallelism: int = 1) -> SinkWriter[Any]:
@@ -115,7 +118,8 @@ class SinkRun:
     def stage_and_die(self, epoch: int, values: Sequence[Any], when: str, attempt: str) -> Staged:
         """Write an epoch in a process that is killed by SIGKILL. Return what it had prepared until then."""
         here, there = get_context("spawn").Pipe()
-        pickled = cloudpickle.dumps((self.sink, self.context(epoch, attempt), list(values), when))
+        told = (self.sink, self.context(epoch, attempt), list(values), when, dict(self.options))
+        pickled = cloudpickle.dumps(told)
         process = get_context("spawn").Process(target=_write_and_die, args=(pickled, there))
         process.start()
         there.close()
@@ -129,7 +133,8 @@ class SinkRun:
 
 
 def _write_and_die(pickled: bytes, pipe: Connection) -> None:
-    sink, context, values, when = cloudpickle.loads(pickled)
+    sink, context, values, when, options = cloudpickle.loads(pickled)
+    initialize_object_stores(Configuration.of(options))
     writer = sink.create_writer(context)
     writer.write(values, None)
     if when == PREPARED:

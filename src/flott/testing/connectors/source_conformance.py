@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,11 +16,13 @@ from uuid import uuid4
 
 import cloudpickle
 
+from flott.common.configuration import Configuration
 from flott.common.watermark_strategy import WatermarkStrategy
 from flott.datastream.connectors.base import Boundedness, Guarantee, OnError, SliceRequest, Source
 from flott.errors import BadRecordError
 from flott.runtime.clock import SystemClock
 from flott.runtime.jobmaster.job_master import JobMaster
+from flott.runtime.storage import initialize_object_stores
 from flott.testing.connectors.source_run import (
     SourceRun,
     enumerator_of,
@@ -48,6 +51,8 @@ class SourceConformance(ABC):
     patience_seconds: ClassVar[float] = 60.0
     #: Passwords and the like that must not appear in a text.
     secrets: ClassVar[tuple[str, ...]] = ()
+    #: Options of the jobs and processes that the tests start, such as how an object store is reached.
+    options: Mapping[str, str] = {}
 
     @abstractmethod
     def source(self, count: int) -> Source[Any]:
@@ -100,7 +105,7 @@ class SourceConformance(ABC):
         while not (plan := enumerator.plan(SliceRequest(self.records, 2, SystemClock().now_ms()))).slices:
             self._wait(deadline)
         here = [read_slice(source, part)[0] for part in plan.slices]
-        pickled = cloudpickle.dumps((source, restored_plan(plan).slices))
+        pickled = cloudpickle.dumps((source, restored_plan(plan).slices, dict(self.options)))
         with ProcessPoolExecutor(1, get_context("spawn")) as other:
             assert other.submit(_read_elsewhere, pickled).result(180) == here
         enumerator.close()
@@ -185,7 +190,8 @@ class SourceConformance(ABC):
                 assert own == sorted(own), f"split {split} is out of order"
 
     def _live(self, source: Source[Any], ledger: Ledger, folder: Path, crash_at: str | None) -> None:
-        env = in_process(2, flott__epoch__max_records=str(max(1, self.records // 8)))
+        limit = str(max(1, self.records // 8))
+        env = in_process(2, flott__epoch__max_records=limit, **as_keywords(self.options))
         env.from_source(source, WatermarkStrategy.no_watermarks(), "source").sink_to(LedgerSink(ledger)).uid("ledger")
         ended = Event()
 
@@ -212,8 +218,17 @@ class SourceConformance(ABC):
         assert job.failure is None, job.failure
 
 
-def _read_elsewhere(pickled: bytes) -> list[list[Any]]:
-    source, slices = cloudpickle.loads(pickled)
-    return [read_slice(source, part)[0] for part in slices]
+def as_keywords(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options as keyword arguments of ``in_process``.
 
+    >>> as_keywords({"s3.path-style-access": "true"})
+    {'s3__path_style_access': 'true'}
+    """
+    return {key.replace(".", "__").replace("-", "_"): value for key, value in options.items()}
+
+
+def _read_elsewhere(pickled: bytes) -> list[list[Any]]:
+    source, slices, options = cloudpickle.loads(pickled)
+    initialize_object_stores(Configuration.of(options))
+    return [read_slice(source, part)[0] for part in slices]
 
