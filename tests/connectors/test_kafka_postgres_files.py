@@ -109,6 +109,26 @@ def test_the_driver_may_be_killed_at_every_step(servers: tuple[KafkaServer, Post
 
 
 @pytest.mark.connectors
+@pytest.mark.parametrize("step", STEPS)
+def test_servers_may_be_killed_at_every_step(
+    servers: tuple[KafkaServer, PostgresServer], tmp_path: Path, step: str
+) -> None:
+    job = ThreeSinks(servers, tmp_path, seed=3)
+    driver = job.driver(max_records=60)
+    for server in servers:
+        driver.order("pause", step)
+        for partition in range(2):
+            job.produce(partition, 100)
+        driver.await_pause()
+        server.kill()
+        driver.go_on()  # without the server, which takes some seconds to come back
+        server.start()
+    job.await_result(driver)
+    driver.kill()
+    job.compare()
+
+
+@pytest.mark.connectors
 def test_servers_partitions_rescaling_and_savepoints_change_nothing(
     servers: tuple[KafkaServer, PostgresServer], tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ from flott.testing.connectors import SinkConformance, SourceConformance
 from flott.testing.connectors.source_run import through_json
 from flott.testing.harness import collect, in_process
 from flott.testing.sinks import commit_permit
+from tests.connectors.pages import run_page
 from tests.servers.hdfs import serve
 from tests.servers.process import NoServer
 from tests.servers.sharing import shared
@@ -205,3 +206,9 @@ class TestHdfsSource(SourceConformance):
         for first in range(0, count, 20):
             put(f"{folder}/{first}.txt", "".join(f"{n}\n" for n in range(first, min(count, first + 20))).encode())
         return FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder).build()
+
+
+def test_the_program_of_the_page_runs(folder: str) -> None:
+    put(f"{folder}/logs/a.txt", b"INFO fine\nERROR no room\n")
+    run_page("hdfs.md", {"hdfs://namenode:8020": folder})
+    assert "".join(content(f"{folder}/errors").values()) == "ERROR no room\n"

@@ -2,6 +2,7 @@
 
 Every record "key,number" becomes "key,count,sum": how many records of the key there were, and the sum of their numbers.
 The process prints a line for every step of the protocol, and kills itself by SIGKILL at one of them if it is told to.
+On standard input it takes orders: to rescale, to stop with a savepoint, to pause at a step, and to go on.
 """
 
 from __future__ import annotations
@@ -107,10 +108,17 @@ def main(options: dict[str, Any], more_sinks: Callable[[DataStream[str], dict[st
     masters: list[Any] = []
     die_at, epochs_left = options.get("die_at"), options.get("die_after", 1)
     seen = 0
+    pause_at: str | None = None
+    going_on = threading.Event()
 
     def on_step(step: str, epoch: int) -> None:
-        nonlocal seen
+        nonlocal seen, pause_at
         print(json.dumps({"step": step, "epoch": epoch}), flush=True)
+        if step == pause_at:
+            pause_at = None
+            going_on.clear()
+            print(json.dumps({"paused": step}), flush=True)
+            going_on.wait()
         if step == die_at:
             seen += 1
             if seen > epochs_left:
@@ -124,9 +132,17 @@ def main(options: dict[str, Any], more_sinks: Callable[[DataStream[str], dict[st
         started.set()
 
     def obey() -> None:
+        nonlocal pause_at
         for line in sys.stdin:
             started.wait()
             verb, argument = json.loads(line)
+            if verb == "pause":
+                print(json.dumps({"answer": None}), flush=True)
+                pause_at = argument
+                continue
+            if verb == "go on":
+                going_on.set()
+                continue
             with answering:
                 if verb == "rescale":
                     answer = masters[0].submit(RescaleJob(argument))

@@ -75,10 +75,21 @@ class Driver:
 
     def order(self, verb: str, argument: Any) -> Any:
         """Give the job an order and return its answer."""
+        self._tell(verb, argument)
+        return self.wait_for(lambda said: "answer" in said)["answer"]
+
+    def await_pause(self) -> None:
+        """Wait until the job stands at the step at which it was ordered to pause."""
+        self.wait_for(lambda said: "paused" in said)
+
+    def go_on(self) -> None:
+        """End a pause."""
+        self._tell("go on", None)
+
+    def _tell(self, verb: str, argument: Any) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([verb, argument]) + "\n")
         self._process.stdin.flush()
-        return self.wait_for(lambda said: "answer" in said)["answer"]
 
     def committed_epochs(self, count: int) -> None:
         """Wait for some epochs."""

@@ -24,6 +24,7 @@ from flott.errors import ConnectorError, ProgramError
 from flott.runtime.connectors.mqtt import MqttClient, MqttPublisher
 from flott.testing.connectors import SinkConformance
 from flott.testing.connectors.sink_run import SinkRun
+from tests.connectors.pages import run_page
 from tests.connectors.queues.queue_kit import QueueConformance
 from tests.servers.mosquitto import mosquitto_server, serve
 from tests.servers.process import NoServer
@@ -213,3 +214,21 @@ def test_a_message_without_the_id_property_is_an_error(broker: MqttConnectionOpt
     with pytest.raises(ProgramError, match="no user property 'id'"):
         read()
     enumerator.close()
+
+
+def test_the_program_of_the_page_runs(broker: MqttConnectionOptions) -> None:
+    displays = source_of(broker, "displays/all")
+    enumerator = displays.create_enumerator()
+    enumerator.open()
+    shown: list[str] = []
+
+    def displayed() -> bool:
+        publish(broker, "sensors/1/temperature", [b"21"])  # again and again: the broker forgets what nobody hears
+        plan = enumerator.plan(SliceRequest(1000, 1, 0))
+        shown.extend(value for part in plan.slices for value in displays.create_reader().read(part))
+        return bool(shown)
+
+    address = 'MqttConnectionOptions("localhost", 1883, user="jobs", password="secret")'
+    run_page("mqtt.md", {address: f'MqttConnectionOptions("127.0.0.1", {broker.port})'}, until=displayed)
+    enumerator.close()
+    assert set(shown) == {"21 °C"}

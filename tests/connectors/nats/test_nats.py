@@ -19,6 +19,7 @@ from flott.runtime.connectors.nats.connection import NatsConnection
 from flott.testing import collect, in_process
 from flott.testing.connectors import SinkConformance, SourceConformance
 from flott.testing.connectors.sink_run import SinkRun
+from tests.connectors.pages import run_page
 from tests.servers.nats import nats_server, serve
 from tests.servers.process import NoServer
 from tests.servers.sharing import shared
@@ -164,3 +165,23 @@ def test_a_server_that_is_away_or_hangs_is_noticed(tmp_path: Path) -> None:
         server.process.start()
         plan = enumerator.plan(SliceRequest(10, 1, 0))
         assert list(NatsSource(options, stream, TEXT).create_reader().read(plan.slices[0])) == ["1", "2"]
+
+
+def test_the_program_of_the_page_runs(options: NatsConnectionOptions) -> None:
+    connection = NatsConnection(options)
+
+    async def prepare() -> None:
+        await connection.stream.add_stream(name="ORDERS", subjects=["orders.>"])
+        await connection.stream.add_stream(name="ANSWERS", subjects=["answers.>"])
+        for subject, value in (("orders.eu.1", b"tea"), ("orders.us.1", b"jam"), ("orders.asia.1", b"rice")):
+            await connection.stream.publish(subject, value)
+
+    connection.call(prepare(), "filling a stream")
+    connection.close()
+    address = 'NatsConnectionOptions("nats://localhost:4222", user="jobs", password="secret")'
+    run_page(
+        "nats.md",
+        {address: f'NatsConnectionOptions("{options.servers}")'},
+        until=lambda: len(content(options, "ANSWERS")) >= 2,
+    )
+    assert sorted(content(options, "ANSWERS")) == ["JAM", "TEA"]

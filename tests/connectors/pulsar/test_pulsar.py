@@ -19,6 +19,7 @@ from flott.runtime.connectors.pulsar import connection
 from flott.testing import collect, in_process
 from flott.testing.connectors import SinkConformance, SourceConformance
 from flott.testing.connectors.sink_run import SinkRun
+from tests.connectors.pages import run_page
 from tests.servers.process import NoServer
 from tests.servers.pulsar import serve
 from tests.servers.sharing import shared
@@ -148,3 +149,20 @@ def test_exactly_once_is_refused_and_secrets_are_hidden() -> None:
         PulsarSink.builder().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
     source = PulsarSource.builder().set_config("pulsar.client.authParams", "token:very-secret")
     assert "very-secret" not in repr(source._source)
+
+
+def test_the_program_of_the_page_runs(facts: dict[str, str]) -> None:
+    orders, answers = topic_of(facts), topic_of(facts)
+    fill(facts, orders, [b"tea", b"jam"])
+    changes = {
+        "pulsar://localhost:6650": facts["url"],
+        "persistent://public/default/orders": orders,
+        "persistent://public/default/answers": answers,
+    }
+    subscribed(source_of(facts, answers))
+
+    def answered() -> list[str]:
+        return sorted(content(facts, answers, f"look-{uuid4().hex}"))
+
+    run_page("pulsar.md", changes, until=lambda: len(answered()) >= 2)
+    assert answered() == ["JAM", "TEA"]
