@@ -145,6 +145,7 @@ def test_passwords_are_in_no_answer_no_log_no_plan_and_no_file_but_the_program(
     assert "Kafka" in "".join(path.read_text() for path in logs), "the logs of the jobs are among the files"
     holding = [path for path in kept if any(secret.encode() in path.read_bytes() for secret in SECRETS)]
     assert {path.name for path in holding} == {PROGRAM}
-    assert not [path for path in holding if path.stat().st_mode & 0o077], "others may read the program of a job"
+    for path in holding:
+        assert not path.parent.stat().st_mode & 0o077, "others may read the program of a job"
     assert not shown(caplog.text)
     assert not shown("".join(capfd.readouterr()))

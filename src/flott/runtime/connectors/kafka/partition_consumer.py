@@ -3,6 +3,11 @@
 A consumer stays where its last slice ended and fetches ahead. The next slice of the partition, which usually begins
 there, finds its records in memory. So there is one consumer for each partition that this process reads, up to a limit;
 beyond it, the one that was not used for longest moves to another partition.
+
+A slice may end with offsets that hold no record: markers of transactions, records that were aborted or compacted away.
+Then there is no message to wait for. The client tells that they are passed in two ways: it reports the end of the
+partition, and it moves its position. After a consumer has moved, the position is still that of the former place until
+the first message has come, so it says nothing before.
 """
 
 from __future__ import annotations
@@ -65,10 +70,13 @@ class PartitionConsumer:
         self._partition: KafkaTopicPartition | None = None
         self._next = -1  #: the offset that comes next
         self._ahead: list[Any] = []  #: messages behind the last slice that were taken from the client already
+        self._end = -1  #: since it moved, the client has given all messages before this offset
+        self._has_delivered = False  #: whether it has given a message since it moved
         own = {
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
+            "enable.partition.eof": True,
             **_with_defaults(source.properties),
         }
         self._client = make_client(confluent_kafka.Consumer, source.properties, own, self._errors)
@@ -102,7 +110,7 @@ class PartitionConsumer:
         self._client.close()
 
     def _move(self, partition: KafkaTopicPartition, offset: int) -> None:
-        self._ahead = []
+        self._ahead, self._end, self._has_delivered = [], -1, False
         self._client.assign([TopicPartition(partition.topic, partition.partition, offset)])
         self._partition, self._next = partition, offset
 
@@ -111,8 +119,8 @@ class PartitionConsumer:
         offsets, too."""
         client, wanted = self._client, min(BATCH_MESSAGES, stop - self._next)
         deadline = time.monotonic() + self._timeout_ms / 1000
-        wait = _FIRST_WAIT_SECONDS
-        while True:
+        wait, former = _FIRST_WAIT_SECONDS, None
+        while self._end < stop:
             messages: list[Any] = client.consume(wanted, 0)
             if not messages:
                 first = client.poll(wait)
@@ -120,18 +128,22 @@ class PartitionConsumer:
             if messages:
                 if any(map(Message.error, messages)):
                     messages = self._without_errors(partition, messages, stop)
+                self._has_delivered = self._has_delivered or bool(messages)
                 if messages or self._next >= stop:
                     return messages
                 continue
             position = client.position([TopicPartition(partition.topic, partition.partition)])[0].offset
-            if position > self._next:
+            if position != former:
+                former, deadline = position, time.monotonic() + self._timeout_ms / 1000
+            if self._has_delivered and position > self._next:
                 self._next = position
-                deadline = time.monotonic() + self._timeout_ms / 1000
                 if position >= stop:
                     return []
             if self._errors.refusal is not None or time.monotonic() > deadline:
                 raise self._silence(partition, stop)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+        self._next = stop
+        return []
 
     def _without_errors(self, partition: KafkaTopicPartition, messages: list[Any], stop: int) -> list[Any]:
         """Return the messages that are none; raises if one says that the partition cannot be read."""
@@ -140,6 +152,9 @@ class PartitionConsumer:
             if error is None:
                 continue
             code = error.code()
+            if code == KafkaError._PARTITION_EOF:
+                self._end = max(self._end, message.offset())
+                continue
             if code == KafkaError._AUTO_OFFSET_RESET or code == KafkaError.OFFSET_OUT_OF_RANGE:
                 self._skip_lost(partition, stop)
                 return []
