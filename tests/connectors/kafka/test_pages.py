@@ -40,4 +40,4 @@ def test_the_program_of_the_page_about_hybrid_sources_runs(
         },
         until=both,
     )
-    assert [line.rpartition("> ")[2] for line in "".join(printed).split()] == ["history", "live"]
+    assert [line.rpartition("> ")[2] for line in "".join(printed).splitlines()] == ["history", "live"]

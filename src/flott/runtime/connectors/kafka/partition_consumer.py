@@ -4,10 +4,11 @@ A consumer stays where its last slice ended and fetches ahead. The next slice of
 there, finds its records in memory. So there is one consumer for each partition that this process reads, up to a limit;
 beyond it, the one that was not used for longest moves to another partition.
 
-A slice may end with offsets that hold no record: markers of transactions, records that were aborted or compacted away.
-Then there is no message to wait for. The client tells that they are passed in two ways: it reports the end of the
-partition, and it moves its position. After a consumer has moved, the position is still that of the former place until
-the first message has come, so it says nothing before.
+A client that has moved may, if the broker answers late, still speak of its former place: its position is the old one,
+or a message that it had fetched ahead arrives. Either would end a slice without its records. So what a client says
+after it has moved is believed only if it begins with the very offset that was asked for. Otherwise a new client is
+asked, which has no former place. That is rare: the slice then begins with offsets that hold no record, such as markers
+of transactions, and is not the next one of its consumer.
 """
 
 from __future__ import annotations
@@ -70,16 +71,17 @@ class PartitionConsumer:
         self._partition: KafkaTopicPartition | None = None
         self._next = -1  #: the offset that comes next
         self._ahead: list[Any] = []  #: messages behind the last slice that were taken from the client already
-        self._end = -1  #: since it moved, the client has given all messages before this offset
-        self._has_delivered = False  #: whether it has given a message since it moved
+        self._has_moved = False  #: and has not yet given the record that was asked for
+        self._client = self._new_client()
+
+    def _new_client(self) -> Any:
         own = {
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            **_with_defaults(source.properties),
+            **_with_defaults(self._properties),
         }
-        self._client = make_client(confluent_kafka.Consumer, source.properties, own, self._errors)
+        return make_client(confluent_kafka.Consumer, self._properties, own, self._errors)
 
     @property
     def standing(self) -> tuple[KafkaTopicPartition | None, int]:
@@ -91,11 +93,17 @@ class PartitionConsumer:
         if self._partition != partition or not 0 <= start - self._next <= PASSED_OVER:
             self._move(partition, start)
         while self._next < stop:
+            wanted = self._next
             messages = self._ahead or self._await_messages(partition, stop)
             self._ahead = []
-            if messages and messages[0].offset() < start:
+            if self._has_moved and not (messages and messages[0].offset() == wanted):
+                self._renew(partition, wanted)
+                continue
+            self._has_moved = False
+            first = max(start, wanted)
+            if messages and messages[0].offset() < first:
                 self._next = messages[-1].offset() + 1
-                messages = [message for message in messages if message.offset() >= start]
+                messages = [message for message in messages if message.offset() >= first]
             if messages and messages[-1].offset() >= stop:
                 inside = sum(message.offset() < stop for message in messages)
                 messages, self._ahead = messages[:inside], messages[inside:]
@@ -110,17 +118,25 @@ class PartitionConsumer:
         self._client.close()
 
     def _move(self, partition: KafkaTopicPartition, offset: int) -> None:
-        self._ahead, self._end, self._has_delivered = [], -1, False
+        self._has_moved = self._partition is not None
+        self._ahead = []
         self._client.assign([TopicPartition(partition.topic, partition.partition, offset)])
         self._partition, self._next = partition, offset
+
+    def _renew(self, partition: KafkaTopicPartition, offset: int) -> None:
+        """Begin at an offset with a client that has not been anywhere else."""
+        self._client.close()
+        self._client, self._partition = self._new_client(), None
+        self._move(partition, offset)
 
     def _await_messages(self, partition: KafkaTopicPartition, stop: int) -> list[Any]:
         """Return messages, or none if the position has reached ``stop`` without any: markers of transactions have
         offsets, too."""
-        client, wanted = self._client, min(BATCH_MESSAGES, stop - self._next)
+        wanted = min(BATCH_MESSAGES, stop - self._next)
         deadline = time.monotonic() + self._timeout_ms / 1000
-        wait, former = _FIRST_WAIT_SECONDS, None
-        while self._end < stop:
+        wait = _FIRST_WAIT_SECONDS
+        while True:
+            client = self._client  # not before the loop: behind lost records there is another
             messages: list[Any] = client.consume(wanted, 0)
             if not messages:
                 first = client.poll(wait)
@@ -128,22 +144,18 @@ class PartitionConsumer:
             if messages:
                 if any(map(Message.error, messages)):
                     messages = self._without_errors(partition, messages, stop)
-                self._has_delivered = self._has_delivered or bool(messages)
                 if messages or self._next >= stop:
                     return messages
                 continue
             position = client.position([TopicPartition(partition.topic, partition.partition)])[0].offset
-            if position != former:
-                former, deadline = position, time.monotonic() + self._timeout_ms / 1000
-            if self._has_delivered and position > self._next:
+            if position > self._next:
                 self._next = position
+                deadline = time.monotonic() + self._timeout_ms / 1000
                 if position >= stop:
                     return []
             if self._errors.refusal is not None or time.monotonic() > deadline:
                 raise self._silence(partition, stop)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
-        self._next = stop
-        return []
 
     def _without_errors(self, partition: KafkaTopicPartition, messages: list[Any], stop: int) -> list[Any]:
         """Return the messages that are none; raises if one says that the partition cannot be read."""
@@ -152,9 +164,6 @@ class PartitionConsumer:
             if error is None:
                 continue
             code = error.code()
-            if code == KafkaError._PARTITION_EOF:
-                self._end = max(self._end, message.offset())
-                continue
             if code == KafkaError._AUTO_OFFSET_RESET or code == KafkaError.OFFSET_OUT_OF_RANGE:
                 self._skip_lost(partition, stop)
                 return []
@@ -196,7 +205,7 @@ class PartitionConsumer:
                 " property auto.offset.reset to earliest; to avoid it, raise retention.ms of the topic."
             )
         log.warning("%s. The records in between are lost; the job continues, as auto.offset.reset says.", found)
-        self._move(partition, min(oldest, stop))
+        self._renew(partition, min(oldest, stop))
 
 
 def _with_defaults(properties: Properties) -> dict[str, Any]:
