@@ -31,7 +31,7 @@ class TestFilesWritten(FilesWritten):
 
     @pytest.fixture(autouse=True)
     def _options(self, server: S3Server) -> None:
-        self.options = server.options
+        self.job_options = server.options
 
 
 class TestFilesRead(FilesRead):
@@ -40,7 +40,7 @@ class TestFilesRead(FilesRead):
 
     @pytest.fixture(autouse=True)
     def _options(self, server: S3Server) -> None:
-        self.options = server.options
+        self.job_options = server.options
 
 
 def test_a_bucket_that_does_not_exist_is_named(server: S3Server) -> None:

@@ -176,9 +176,16 @@ class ServerProcess:
         self.start()
 
     def pause(self) -> None:
-        """Let it answer nothing, without closing a connection (SIGSTOP)."""
+        """Let it answer nothing, without closing a connection (SIGSTOP). Returns when all its threads have stopped."""
         os.kill(self.pid, signal.SIGSTOP)
+        while not all(_is_stopped(thread) for thread in Path(f"/proc/{self.pid}/task").iterdir()):
+            time.sleep(0.001)
 
     def resume(self) -> None:
         """Let it go on (SIGCONT)."""
         os.kill(self.pid, signal.SIGCONT)
+
+
+def _is_stopped(thread: Path) -> bool:
+    """Return whether a thread stands still: a signal is on its way for a moment, in which a server can still answer."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"

@@ -102,7 +102,7 @@ class TestDeltaOnS3(SinkConformance):
     @pytest.fixture(autouse=True)
     def _server(self, server: S3Server) -> None:
         pytest.importorskip("deltalake", reason="the extra flott[delta] is not installed")
-        self.options = server.options
+        self.job_options = server.options
         self._options = {
             "AWS_ENDPOINT_URL": server.url, "AWS_REGION": REGION, "AWS_ACCESS_KEY_ID": ACCESS_KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET_KEY, "AWS_ALLOW_HTTP": "true",
@@ -134,7 +134,7 @@ class TestIcebergOnS3(SinkConformance):
     @pytest.fixture(autouse=True)
     def _server(self, server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.importorskip("pyiceberg", reason="the extra flott[iceberg] is not installed")
-        self.options = server.options
+        self.job_options = server.options
         self._new = lambda: iceberg_catalog(server, tmp_path_factory.mktemp("iceberg"))
 
     def sink(self) -> IcebergSink:

@@ -40,7 +40,7 @@ class TestFilesWritten(FilesWritten):
 
     @pytest.fixture(autouse=True)
     def _options(self, server: MinioServer) -> None:
-        self.options = server.options
+        self.job_options = server.options
 
 
 class TestFilesRead(FilesRead):
@@ -49,7 +49,7 @@ class TestFilesRead(FilesRead):
 
     @pytest.fixture(autouse=True)
     def _options(self, server: MinioServer) -> None:
-        self.options = server.options
+        self.job_options = server.options
 
 
 def test_a_server_that_restarts_is_waited_for(server: MinioServer) -> None:

@@ -41,7 +41,7 @@ class SinkConformance(ABC):
     #: Passwords and the like that must not appear in a text.
     secrets: ClassVar[tuple[str, ...]] = ()
     #: Options of the jobs and processes that the tests start, such as how an object store is reached.
-    options: Mapping[str, str] = {}
+    job_options: Mapping[str, str] = {}
 
     @abstractmethod
     def sink(self) -> Sink[Any]:
@@ -203,7 +203,7 @@ class SinkConformance(ABC):
 
     def _begin(self) -> SinkRun:
         self._guarantee_now = (sink := self.sink()).guarantee
-        run = SinkRun(sink, self.record_type, options=self.options)
+        run = SinkRun(sink, self.record_type, options=self.job_options)
         run.restart(None)
         return run
 
@@ -231,7 +231,7 @@ class SinkConformance(ABC):
             assert set(found) <= set(wanted), f"invented: {set(found) - set(wanted)}"
 
     def _live(self, sink: Sink[Any], folder: Path, crash_at: str | None) -> None:
-        env = in_process(2, flott__epoch__max_records="4", **as_keywords(self.options))
+        env = in_process(2, flott__epoch__max_records="4", **as_keywords(self.job_options))
         numbers = env.from_source(NumberSequenceSource(0, 47), WatermarkStrategy.no_watermarks(), "numbers")
         values = [self.record(number) for number in range(48)]
         records = numbers.map(lambda number: values[number], output_type=self.record_type)

@@ -52,7 +52,7 @@ class SourceConformance(ABC):
     #: Passwords and the like that must not appear in a text.
     secrets: ClassVar[tuple[str, ...]] = ()
     #: Options of the jobs and processes that the tests start, such as how an object store is reached.
-    options: Mapping[str, str] = {}
+    job_options: Mapping[str, str] = {}
 
     @abstractmethod
     def source(self, count: int) -> Source[Any]:
@@ -105,7 +105,7 @@ class SourceConformance(ABC):
         while not (plan := enumerator.plan(SliceRequest(self.records, 2, SystemClock().now_ms()))).slices:
             self._wait(deadline)
         here = [read_slice(source, part)[0] for part in plan.slices]
-        pickled = cloudpickle.dumps((source, restored_plan(plan).slices, dict(self.options)))
+        pickled = cloudpickle.dumps((source, restored_plan(plan).slices, dict(self.job_options)))
         with ProcessPoolExecutor(1, get_context("spawn")) as other:
             assert other.submit(_read_elsewhere, pickled).result(180) == here
         enumerator.close()
@@ -191,7 +191,7 @@ class SourceConformance(ABC):
 
     def _live(self, source: Source[Any], ledger: Ledger, folder: Path, crash_at: str | None) -> None:
         limit = str(max(1, self.records // 8))
-        env = in_process(2, flott__epoch__max_records=limit, **as_keywords(self.options))
+        env = in_process(2, flott__epoch__max_records=limit, **as_keywords(self.job_options))
         env.from_source(source, WatermarkStrategy.no_watermarks(), "source").sink_to(LedgerSink(ledger)).uid("ledger")
         ended = Event()
 
