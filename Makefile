@@ -34,7 +34,7 @@ demo: $(READY)  ## run examples/demo.py
 	@$(WITH_JAVA) $(PY) examples/demo.py $(ARGS)
 
 demo-kafka: $(READY)  ## run examples/kafka_demo.py: it starts a Kafka broker by itself
-	@$(WITH_JAVA) scripts/setup connectors && PYTHONPATH=. $(PY) examples/kafka_demo.py $(ARGS)
+	@$(WITH_JAVA) PYTHONPATH=. $(PY) examples/kafka_demo.py $(ARGS)
 
 test: $(READY)  ## all tests: first those without a JVM, then those with Spark
 	@$(WITH_JAVA) unit=0; spark=0; \
