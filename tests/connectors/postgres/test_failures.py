@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -17,7 +19,7 @@ from flott.errors import ConnectorError, ProgramError, StateError
 from flott.runtime.clock import SystemClock
 from flott.runtime.connectors.jdbc.connection import POOL
 from flott.runtime.connectors.jdbc.prepared import SWEEP_EVERY
-from flott.testing.harness import in_process, live
+from flott.testing.harness import Incarnation, in_process, live
 from flott.testing.sinks import commit_permit
 from tests.connectors.databases import (
     RECORDS,
@@ -194,6 +196,63 @@ def test_a_job_survives_a_server_that_restarts(own_server: PostgresServer, tmp_p
     job = live(env, tmp_path / "job", on_step=on_step, clock=SystemClock())
     assert job.failure is None, job.failure
     assert sorted(found[0] for found in database.run(f"SELECT id FROM {table}")) == list(range(100))
+
+
+def _job(database: TestedDatabase, folder: Path, table: str, interrupt: Callable[[], object]) -> Incarnation:
+    """Run a job whose table or login changes after its second epoch."""
+    env = in_process(1, flott__epoch__max_records="10", restart_strategy__type="none")
+    numbers = env.from_source(NumberSequenceSource(0, 99), WatermarkStrategy.no_watermarks(), "numbers")
+    rows = numbers.map(lambda number: (number, f"name {number}", number / 2), output_type=RECORDS)
+    rows.sink_to(database.builder(table).build()).uid("sink")
+
+    def on_step(step: str, epoch: int) -> None:
+        if (step, epoch) == ("committed", 2):
+            interrupt()
+
+    return live(env, folder, on_step=on_step, clock=SystemClock())
+
+
+def test_a_password_that_expires_while_the_job_runs_is_an_error_that_says_so(
+    database: TestedDatabase, tmp_path: Path
+) -> None:
+    role = f"short_lived_{uuid4().hex[:8]}"
+    database.run(f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD 'valid-for-now'")
+    logged_in = replace(database, options=replace(database.options, user_name=role, password="valid-for-now"))
+    table = database.new_table()
+
+    def expire() -> None:
+        database.run(f"ALTER ROLE {role} VALID UNTIL '2001-01-01'")
+        database.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", role)
+
+    failure = str(_job(logged_in, tmp_path / "job", table, expire).failure)
+    assert "password authentication failed" in failure
+    assert "valid-for-now" not in failure
+    assert len(database.content(table)) == 20, "what was committed stays, and nothing else is there"
+
+
+def test_a_job_waits_for_a_column_that_was_dropped_and_says_so(database: TestedDatabase, tmp_path: Path) -> None:
+    table = database.new_table()
+    warnings: list[str] = []
+
+    class Repair(logging.Handler):
+        """Gives the table its column back when the job has said that it cannot commit."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if "could not commit checkpoint" in record.getMessage():
+                warnings.append(record.getMessage())
+                database.run(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS amount DOUBLE PRECISION")
+
+    handler = Repair(logging.WARNING)
+    logging.getLogger("flott.job").addHandler(handler)
+    try:
+        job = _job(database, tmp_path / "job", table, lambda: database.run(f"ALTER TABLE {table} DROP COLUMN amount"))
+    finally:
+        logging.getLogger("flott.job").removeHandler(handler)
+    assert job.failure is None, job.failure
+    assert "amount" in warnings[0]
+    assert "the job waits" in warnings[0]
+    assert sorted(found[0] for found in database.run(f"SELECT id FROM {table}")) == list(range(100))
+    assert database.run(f"SELECT count(amount) FROM {table}") == [(80,)]
 
 
 def test_values_keep_their_types(database: TestedDatabase) -> None:
