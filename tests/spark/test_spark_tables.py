@@ -183,6 +183,7 @@ def test_rows_that_were_deleted_are_missed(sql: SparkSession, environment: MakeE
 def test_the_program_of_the_page_runs(environment: MakeEnvironment, sql: SparkSession, table: str) -> None:
     sql.sql("SELECT 1L AS id, 5D AS price UNION ALL SELECT 2L, 20D").write.saveAsTable(table)
     database = table.partition(".")[0]
-    changes = {"shop.": f"{database}.", "StreamExecutionEnvironment.get_execution_environment()": "environment({})"}
+    on_spark = 'environment({"execution.target": "spark"})'
+    changes = {"shop.": f"{database}.", "StreamExecutionEnvironment.get_execution_environment()": on_spark}
     run_page("spark.md", changes, given={"environment": environment})
     assert [tuple(row) for row in sql.table(f"{database}.doubled").collect()] == [(2, 40.0)]
