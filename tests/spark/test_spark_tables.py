@@ -19,7 +19,6 @@ from flott.errors import JobFailedError, ProgramError, StateError
 from flott.runtime.spark.tables import SparkTables, offer_tables
 from flott.testing.connectors.source_run import through_json
 from flott.testing.sinks import commit_permit
-from tests.connectors.pages import run_page
 from tests.spark.conftest import MakeEnvironment
 
 SCHEMA = {"id": "int64", "name": "string"}
@@ -178,12 +177,3 @@ def test_rows_that_were_deleted_are_missed(sql: SparkSession, environment: MakeE
         file.unlink()
     with pytest.raises((JobFailedError, StateError), match="they are not there"):
         env.execute()
-
-
-def test_the_program_of_the_page_runs(environment: MakeEnvironment, sql: SparkSession, table: str) -> None:
-    sql.sql("SELECT 1L AS id, 5D AS price UNION ALL SELECT 2L, 20D").write.saveAsTable(table)
-    database = table.partition(".")[0]
-    on_spark = 'environment({"execution.target": "spark"})'
-    changes = {"shop.": f"{database}.", "StreamExecutionEnvironment.get_execution_environment()": on_spark}
-    run_page("spark.md", changes, given={"environment": environment})
-    assert [tuple(row) for row in sql.table(f"{database}.doubled").collect()] == [(2, 40.0)]
