@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from pydantic import TypeAdapter, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from flott.common import _cluster_options as options
@@ -36,6 +36,7 @@ from flott.rest.security import Access
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.gateway import ClusterGateway
 from flott.runtime.jobmanager.programs import ProgramStore
+from flott.web.static_files import PREFIX, static_page
 
 LOG = logging.getLogger("flott.rest")
 
@@ -123,6 +124,10 @@ class EndpointHandler:
         self._allowed_origin = configuration.get(options.WEB_ALLOW_ORIGIN)
         self._active = 0
 
+    def open_page(self, request: Request) -> Response | None:
+        """Return what is served without a token: files that hold no data of the cluster."""
+        return None
+
     def page(self, path: str) -> Response | None:
         """Return what is served at a path besides the endpoints."""
         return None
@@ -162,8 +167,11 @@ class EndpointHandler:
             raise Refusal(431, f"The headers of a request have at most {MAX_HEADERS} bytes.")
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return Response(status_code=204, headers=PREFLIGHT)
-        self._access.admit(request.headers)
+        self._access.admit_host(request.headers)
         method = "GET" if request.method == "HEAD" else request.method
+        if method == "GET" and (open_page := self.open_page(request)) is not None:
+            return open_page
+        self._access.admit_token(request.headers)
         if method == "GET" and (page := self.page(request.url.path.removeprefix("/"))) is not None:
             return page
         found = self._routes.find(method, self.segments(request))
@@ -192,7 +200,7 @@ class EndpointHandler:
 
 
 class RequestHandler(EndpointHandler):
-    """Serves a JobManager: its endpoints and its dashboard."""
+    """Serves a JobManager: its endpoints, the web UI, and Flink's dashboard if it is configured."""
 
     def __init__(self, gateway: ClusterGateway, programs: ProgramStore, operations: Operations, routes: Routes):
         super().__init__(gateway.configuration, routes)
@@ -200,6 +208,12 @@ class RequestHandler(EndpointHandler):
         self._programs = programs
         self._operations = operations
         self._dashboard = Dashboard.of(gateway.configuration)
+
+    def open_page(self, request: Request) -> Response | None:
+        path = request.url.path.removeprefix("/")
+        if path in ("", "index.html") and not self._dashboard.files:
+            return RedirectResponse(PREFIX)  # relative, so that it works behind a proxy with a path of its own
+        return static_page(path, request.headers.get("if-none-match"))
 
     def page(self, path: str) -> Response | None:
         return self._dashboard.page(path)

@@ -39,16 +39,19 @@ class Access:
             return Access(token, None)
         return Access(token, frozenset({bound.lower(), configuration.get(options.REST_ADDRESS).lower()}))
 
-    def admit(self, headers: Headers) -> None:
-        """Refuse a request with a foreign host name or without the access token."""
-        host = _host(headers.get("host", ""))
-        if self.hosts is not None and host and host not in self.hosts and not is_loopback(host):
-            raise Refusal(403, f"This JobManager answers requests for localhost, found {host!r} as the Host.")
+    def admit_token(self, headers: Headers) -> None:
+        """Refuse a request without the access token."""
         if self.token is None:
             return
         kind, _, shown = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(_bytes(shown.strip()), _bytes(self.token)):
             raise Refusal(401, "The request needs the cluster's token: Authorization: Bearer … (flott.rest.token).")
+
+    def admit_host(self, headers: Headers) -> None:
+        """Refuse a request with a foreign host name."""
+        host = _host(headers.get("host", ""))
+        if self.hosts is not None and host and host not in self.hosts and not is_loopback(host):
+            raise Refusal(403, f"This JobManager answers requests for localhost, found {host!r} as the Host.")
 
     def admit_order(self, headers: Headers) -> None:
         """Refuse an order that a page of another origin made a browser send.

@@ -50,7 +50,7 @@ def test_the_dashboard_is_the_first_page_and_its_files_are_found(client: TestCli
 
 @pytest.mark.parametrize(
     "path",
-    ["/../secret.txt", "/%2e%2e/secret.txt", "/secret.txt", "/web/index.html", "/assets", "/assets/../../secret.txt"],
+    ["/../secret.txt", "/%2e%2e/secret.txt", "/secret.txt", "/web/main.1a2b.js", "/assets", "/assets/../../secret.txt"],
 )
 def test_only_files_of_the_dashboard_are_served(client: TestClient, path: str) -> None:
     reply = client.get(path)

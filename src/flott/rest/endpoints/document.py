@@ -1,26 +1,11 @@
-"""The OpenAPI document of the API, and the start page for browsers."""
+"""The OpenAPI document of the API."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-from starlette.responses import HTMLResponse, Response
-
-from flott import __version__
 from flott.rest.endpoint import Endpoint, RestCall
-
-PAGE = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Flott</title></head>
-<body><h1>Flott {__version__}</h1>
-<p>This is a JobManager's REST API: <a href="overview">overview</a>, <a href="jobs/overview">jobs</a>,
-<a href="taskmanagers">task managers</a>, <a href="openapi.json">all endpoints</a>.</p></body></html>
-"""
-
-
-def page(call: RestCall) -> Response:
-    """Return the start page for browsers."""
-    return HTMLResponse(PAGE)
 
 
 def openapi(call: RestCall) -> dict[str, Any]:
@@ -38,7 +23,5 @@ def _document() -> dict[str, Any]:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/", page, str, "A page for browsers", "cluster", media_type="text/html"),
-    Endpoint("GET", "/index.html", page, str, "The same page", "cluster", media_type="text/html"),
     Endpoint("GET", "/openapi.json", openapi, dict[str, Any], "This API, as an OpenAPI 3.1 document", "cluster"),
 )
