@@ -32,7 +32,7 @@ this page from the tables that serve the requests. `/openapi.json` describes the
 #: The sections of the page in their order.
 SECTIONS = {
     "cluster": "Cluster", "jobs": "Jobs", "vertices": "Vertices and subtasks", "checkpoints": "Checkpoints",
-    "orders": "Orders", "savepoints": "Savepoints", "programs": "Programs", "logs": "Logs",
+    "live": "Live pages", "orders": "Orders", "savepoints": "Savepoints", "programs": "Programs", "logs": "Logs",
     "jobmanager": "JobManager", "taskmanagers": "Task managers", "applications": "Applications",
     "flott": "For Flott's own clients",
 }  # fmt: skip

@@ -28,6 +28,7 @@ from starlette.types import Message, Receive, Scope, Send
 from flott.common import _cluster_options as options
 from flott.common.configuration import Configuration
 from flott.rest import endpoints as endpoint_modules
+from flott.rest.conditional import LiveReplies
 from flott.rest.dashboard import Dashboard
 from flott.rest.endpoint import Endpoint, RestCall, parse_parameter
 from flott.rest.operations import Operations
@@ -207,6 +208,7 @@ class RequestHandler(EndpointHandler):
         self._gateway = gateway
         self._programs = programs
         self._operations = operations
+        self._live = LiveReplies(operations.clock, encoded_json)
         self._dashboard = Dashboard.of(gateway.configuration)
 
     def open_page(self, request: Request) -> Response | None:
@@ -221,7 +223,9 @@ class RequestHandler(EndpointHandler):
     def make_call(
         self, request: Request, endpoint: Endpoint, path: Mapping[str, Any], query: Mapping[str, Any], body: Any
     ) -> RestCall:
-        return RestCall(self._gateway, self._programs, self._operations, request, endpoint, path, query, body)
+        return RestCall(
+            self._gateway, self._programs, self._operations, self._live, request, endpoint, path, query, body
+        )
 
 
 def bounded(receive: Receive, max_bytes: int) -> Receive:
@@ -243,12 +247,17 @@ def bounded(receive: Receive, max_bytes: int) -> Receive:
 
 
 def json_response(content: Any, status: int = 200) -> Response:
-    """Return a JSON response as Flink writes it: NaN and infinite numbers become strings."""
+    """Return a JSON response as Flink writes it."""
+    return Response(encoded_json(content), status, headers={"Content-Type": JSON_TYPE})
+
+
+def encoded_json(content: Any) -> bytes:
+    """Return content as JSON in the form of Flink: NaN and infinite numbers become strings."""
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
         text = json.dumps(_without_nan(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode("utf-8", "replace"), status, headers={"Content-Type": JSON_TYPE})
+    return text.encode("utf-8", "replace")
 
 
 def error_response(error: BaseException, request: Request) -> Response:

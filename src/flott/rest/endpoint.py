@@ -34,6 +34,7 @@ from flott.runtime.jobmanager.programs import ProgramStore
 from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView, VertexView
 
 if TYPE_CHECKING:
+    from flott.rest.conditional import LiveReplies
     from flott.rest.operations import Operations
 
 #: The pattern of each path parameter with a fixed form. All others are free text.
@@ -137,6 +138,7 @@ class RestCall:
     gateway: ClusterGateway
     programs: ProgramStore
     operations: Operations
+    live: LiveReplies
     request: Request
     endpoint: Endpoint
     path: Mapping[str, Any] = field(default_factory=dict)  #: ids in lower case, numbers as int, texts decoded

@@ -8,21 +8,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from flott.common._late_records import LateSample, LedgerEntry
 from flott.common._watermark_report import Hold, HoldCause, TimePlace, WatermarkReport
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import JobEndedError, JobNotFoundError
 from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.views.job_history import JobHistories, JobHistory
 from flott.runtime.jobmanager.views.job_view import (
     ChainedOperatorView,
     CheckpointsView,
     CheckpointTask,
     CheckpointView,
     EpochView,
+    FailureCardView,
     FailureView,
     InputView,
     JobResultView,
     JobView,
+    RescaleView,
     RestoredView,
     Spread,
     SubtaskView,
@@ -168,6 +172,26 @@ def checkpoints() -> CheckpointsView:
     )
 
 
+CARD = FailureCardView(
+    blame="user code",
+    error="ValueError: x is not a number",
+    traceback="File program.py, line 5",
+    epoch=5,
+    attempt=0,
+    subtask=0,
+    vertex="sum -> Sink: print",
+    parallelism=2,
+    operator="sum",
+    uid="the sum; rm -rf",
+    user_line="program.py:5",
+    activity="processing a record",
+    key="'x'",
+    record="('x', 1)",
+    timestamp=17,
+    origin=("orders-0@10", "orders-0@12"),
+)
+
+
 def running_job(job_id: str = RUNNING) -> JobView:
     """A job in the middle of its life."""
     return JobView(
@@ -180,9 +204,7 @@ def running_job(job_id: str = RUNNING) -> JobView:
         vertices=vertices(TaskState.RUNNING),
         checkpoints=checkpoints(),
         failures=(
-            FailureView(
-                "ValueError", "ValueError: x is not a number", NOW - 30_000, "sum (1/2)", "127.0.0.1", TASK_MANAGER
-            ),
+            FailureView("ValueError", CARD.error, NOW - 30_000, "sum (1/2)", "127.0.0.1", TASK_MANAGER, CARD),
         ),
         configuration={"parallelism.default": "2", "flott.rest.token": "do not show"},
         job_parameters={"input": "orders"},
@@ -194,6 +216,8 @@ def running_job(job_id: str = RUNNING) -> JobView:
         checkpoint_directory="/c",
         restart_strategy="fixed delay (3 attempts, 1 s)",
         process=4711,
+        rescales=(RescaleView(6, NOW - 4000, ("sum: 1 -> 2",)),),
+        ledger={"21" * 16: LedgerEntry("sum", 100, 1, 2, (LateSample("<script>alert(1)</script>", NOW - 9000, NOW),))},
     )
 
 
@@ -245,6 +269,7 @@ class FakeCluster:
     uploads: dict[str, dict[str, bytes]] = field(default_factory=dict)
     known: dict[str, JobView] = field(default_factory=dict)
     executors: list[TaskManagerView] = field(default_factory=lambda: [task_manager()])
+    histories: JobHistories = field(default_factory=JobHistories)
 
     def __post_init__(self) -> None:
         jobs = (
@@ -275,6 +300,9 @@ class FakeCluster:
             return None
         failure = job.failures[0] if job.status is JobStatus.FAILED else None
         return JobResultView(job_id, job.status, NOW - START, failure=failure)
+
+    def history(self, job_id: str) -> JobHistory:
+        return self.histories.of(self.job(job_id))
 
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         self.submissions[submission.job_id] = submission

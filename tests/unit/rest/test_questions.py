@@ -23,7 +23,7 @@ EXAMPLES = {
     ":taskmanagerid": TASK_MANAGER,
 }
 #: Modules whose GETs are questions only.
-QUESTIONS = ("applications", "checkpoints", "cluster", "job_manager", "jobs", "task_managers", "vertices")
+QUESTIONS = ("applications", "checkpoints", "cluster", "job_manager", "jobs", "live", "task_managers", "vertices")
 
 
 def questions() -> list[Endpoint]:

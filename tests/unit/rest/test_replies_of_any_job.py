@@ -48,10 +48,22 @@ from flott.rest.shapes.job.applications import (
 from flott.rest.shapes.job.epochs import JobEpochs, job_epochs
 from flott.rest.shapes.job.exceptions import JobExceptions, job_exceptions
 from flott.rest.shapes.job.execution_result import ExecutionResult, execution_result
+from flott.rest.shapes.job.failures import JobFailures, job_failures
 from flott.rest.shapes.job.job_configuration import JobConfiguration, job_configuration
 from flott.rest.shapes.job.job_detail import JobDetail, job_detail
 from flott.rest.shapes.job.jobs import JobIdsWithStatus, JobsOverview, job_ids, jobs_overview
+from flott.rest.shapes.job.late_records import LateLedger, late_ledger
 from flott.rest.shapes.job.plan import JobPlanReply, job_plan_reply
+from flott.rest.shapes.live.jobs import LiveOverview, live_overview
+from flott.rest.shapes.live.timeline import Timeline, timeline
+from flott.rest.shapes.live.vertices import (
+    LiveJob,
+    LiveSeries,
+    LiveVertexDetail,
+    live_job,
+    live_series,
+    live_vertex_detail,
+)
 from flott.rest.shapes.metrics import (
     AggregatedMetric,
     MetricValue,
@@ -73,6 +85,7 @@ from flott.rest.shapes.vertex.vertices import (
     task_managers_of_vertex,
     vertex_detail,
 )
+from flott.runtime.jobmanager.views.job_history import JobHistory
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
 from tests.unit.rest.fake_cluster import NOW, running_job, subtask
 from tests.unit.rest.views import ids, job_views, numbers, task_manager_views
@@ -84,6 +97,14 @@ BRIEF = settings(
 )
 HEX = re.compile(r"[0-9a-f]{32}")
 PORTS = {"driver": 4040}
+
+
+
+def history_of(job: JobView) -> JobHistory:
+    history = JobHistory()
+    history.note(job, NOW)
+    return history
+
 
 OF_A_JOB: Sequence[tuple[Any, Callable[[JobView], Any]]] = (
     (JobIdsWithStatus, lambda job: job_ids([job])),
@@ -99,6 +120,13 @@ OF_A_JOB: Sequence[tuple[Any, Callable[[JobView], Any]]] = (
     (JobAccumulators, job_accumulators),
     (Checkpoints, checkpoints),
     (JobEpochs, job_epochs),
+    (JobFailures, job_failures),
+    (LateLedger, late_ledger),
+    (LiveOverview, lambda job: live_overview([job], [], NOW)),
+    (LiveJob, live_job),
+    (LiveSeries, lambda job: live_series(history_of(job).points())),
+    (list[LiveVertexDetail], lambda job: [live_vertex_detail(job, vertex) for vertex in job.vertices]),
+    (Timeline, lambda job: timeline(history_of(job).epochs(), history_of(job).events())),
     (
         ExecutionResult,
         lambda job: execution_result(

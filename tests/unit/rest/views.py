@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from flott.common._late_records import LateSample, LedgerEntry
 from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.metrics._engine_metrics import ROWS, Scope
@@ -14,9 +15,11 @@ from flott.runtime.jobmanager.views.job_view import (
     CheckpointTask,
     CheckpointView,
     EpochView,
+    FailureCardView,
     FailureView,
     InputView,
     JobView,
+    RescaleView,
     RestoredView,
     Spread,
     SubtaskView,
@@ -132,10 +135,18 @@ def job_views(draw: st.DrawFn) -> JobView:
         written_bytes=draw(spreads),
         records=draw(spreads),
     )
-    failure = st.builds(FailureView, names, names, times, st.none() | names, st.none() | names, st.none() | names)
+    maybe = st.none() | names
+    card = st.builds(
+        FailureCardView, names, names, names, counts, counts, counts, names, st.none() | counts, maybe, maybe, maybe,
+        maybe, maybe, maybe, st.none() | watermarks, st.none() | st.tuples(names, names),
+    )  # fmt: skip
+    failure = st.builds(FailureView, names, names, times, maybe, maybe, maybe, st.none() | card)
+    sample = st.builds(LateSample, names, watermarks, watermarks)
+    entry = st.builds(LedgerEntry, names, counts, counts, counts, st.lists(sample, max_size=2).map(tuple))
     epoch = st.builds(
-        EpochView, counts, counts, times, counts, counts, watermarks, phases, counts, counts, st.booleans()
-    )
+        EpochView, counts, counts, times, counts, counts, watermarks, phases, counts, counts, st.booleans(), times,
+        counts,
+    )  # fmt: skip
     return JobView(
         job_id=draw(ids),
         name=draw(names),
@@ -160,6 +171,8 @@ def job_views(draw: st.DrawFn) -> JobView:
         checkpoint_directory=draw(names),
         scheduler=draw(st.sampled_from(["Default", "Adaptive", "Spark"])),
         restart_strategy=draw(names),
+        rescales=tuple(draw(st.lists(st.builds(RescaleView, counts, times, st.tuples(names)), max_size=1))),
+        ledger=draw(st.dictionaries(ids, entry, max_size=2)),
     )
 
 

@@ -63,6 +63,7 @@ from flott.runtime.jobmanager.object_job_store import ObjectJobStore
 from flott.runtime.jobmanager.processes.channel import Assignment
 from flott.runtime.jobmanager.processes.job_process import JobProcess, JobProcessListener
 from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.views.job_history import JobHistories, JobHistory
 from flott.runtime.jobmanager.views.job_past import JobPast
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
 from flott.runtime.orders import CancelJob, Order
@@ -131,6 +132,7 @@ class Dispatcher:
         self._fence: Fence | None = None
         self._store, self.archive = self._open_store()
         self._jobs: dict[str, _Entry] = {}
+        self._histories = JobHistories()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._work = ThreadPoolExecutor(max_workers=8, thread_name_prefix="dispatcher")
@@ -181,6 +183,10 @@ class Dispatcher:
         if (ended := self.archive.get(job_id)) is not None:
             return ended.result
         raise JobNotFoundError(f"There is no job {job_id}.")
+
+    def history(self, job_id: str) -> JobHistory:
+        """Return the recent past of a job; raise ``JobNotFoundError`` if there is none."""
+        return self._histories.of(self.job(job_id))
 
     def process_of(self, job_id: str) -> JobProcess | None:
         """Return the process of a job, if it has one."""
@@ -409,22 +415,29 @@ class Dispatcher:
         """Delete ended jobs beyond the configured number and age, and their logs."""
         for job_id in self.archive.forget_old(self._clock.now_ms()):
             shutil.rmtree(self._folders.logs_of_job(job_id), ignore_errors=True)
+            self._histories.forget(job_id)
 
     # --- what processes report ---------------------------------------------------------------------------------------
 
     def view_received(self, entry: _Entry, number: int, view: JobView) -> None:
         """Take in how a process says that its job stands."""
         self._happened(entry, self._at(ViewReceived, process=number, view=view))
+        self._histories.note(entry.job.view, self._clock.now_ms())
 
     def end_reported(self, entry: _Entry, number: int, view: JobView, result: JobResultView) -> bool:
         """Take in how a process says that its job ended; return whether that is durable."""
-        return self._happened(entry, self._at(EndReported, process=number, view=view, result=result))
+        durable = self._happened(entry, self._at(EndReported, process=number, view=view, result=result))
+        if (ended := self.archive.get(view.job_id)) is not None:
+            self._histories.note(ended.view, self._clock.now_ms())
+        return durable
 
     def process_exited(self, entry: _Entry, number: int, code: int) -> None:
         """Take in that a process has ended."""
         self._on_gone(entry.job.job_id)
         reason = f"The process of the job {_in_words(code)}."
         self._happened(entry, self._at(ProcessExited, process=number, code=code, reason=reason))
+        if not entry.job.has_ended:
+            self._histories.note(entry.job.view, self._clock.now_ms())
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from flott.common.configuration import Configuration
 from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.views.job_history import JobHistory
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
 from flott.runtime.orders import Order
 
@@ -42,6 +43,9 @@ class ClusterGateway(Protocol):
 
     def result(self, job_id: str) -> JobResultView | None:
         """Return how a job ended; None while it runs. Raise ``JobNotFoundError`` if there is none."""
+
+    def history(self, job_id: str) -> JobHistory:
+        """Return the recent past of a job; raise ``JobNotFoundError`` if there is none."""
 
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         """Keep a job and start it; done when it is kept. ``files`` are those the submission names; they are moved."""

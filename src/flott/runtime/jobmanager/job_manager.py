@@ -18,6 +18,7 @@ from flott.runtime.jobmanager.dispatcher import Dispatcher
 from flott.runtime.jobmanager.folders import ClusterFolders
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.task_resources import TaskResources, make_task_resources
+from flott.runtime.jobmanager.views.job_history import JobHistory
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
 from flott.runtime.orders import Order
 from flott.runtime.storage import initialize_object_stores
@@ -108,6 +109,9 @@ class JobManager:
 
     def result(self, job_id: str) -> JobResultView | None:
         return self.dispatcher.result(job_id)
+
+    def history(self, job_id: str) -> JobHistory:
+        return self.dispatcher.history(job_id)
 
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         return self.dispatcher.submit(submission, files)

@@ -85,6 +85,7 @@ def failure_of(error: BaseException, graph: JobGraph) -> JobFailure:
         parallelism=card.parallelism or widths.get(card.vertex),
         host=card.host or None,
         executor=card.executor or None,
+        card=card,
     )
 
 

@@ -16,6 +16,7 @@ from flott.datastream.connectors.base import Pending
 from flott.graph.job_graph import JobGraph, VertexId
 from flott.graph.operator_ids import OperatorId
 from flott.metrics._engine_metrics import STATE_BYTES
+from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.epoch.runner import TaskProgress
 from flott.runtime.jobmaster.rescaling import ParallelismChange
@@ -123,6 +124,7 @@ class JobFailure:
     parallelism: int | None = None
     host: str | None = None
     executor: str | None = None
+    card: FailureCard | None = None  #: None: no task made one
 
     @property
     def task(self) -> str | None:

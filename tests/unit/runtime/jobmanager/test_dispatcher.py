@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from flott.common.job_status import JobStatus
-from flott.errors import ClusterError, JobEndedError, LeadershipLostError, SubmissionError
+from flott.errors import ClusterError, JobEndedError, JobNotFoundError, LeadershipLostError, SubmissionError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager.job_life_cycle import RestartRules
 from flott.runtime.jobmanager.job_store import has_ended
 from flott.runtime.jobmanager.submission import JobSubmission
-from flott.runtime.jobmanager.views.job_view import FailureView
+from flott.runtime.jobmanager.views.job_view import EpochView, FailureView
 from flott.runtime.jobmaster.lifecycle import STATUS_MOVES
 from flott.runtime.orders import CancelJob, SuspendJob, TakeCheckpoint
 from flott.runtime.storage import PosixStorage
@@ -60,6 +60,23 @@ def test_through_deaths_it_is_one_job_that_moves_as_the_table_says(stage: Stage)
     assert stage.view.start_ms == started
     assert stage.view.timestamps[JobStatus.INITIALIZING] >= started
     assert stage.dispatcher.result(JOB).net_runtime_ms >= stage.view.end_ms - started
+
+
+def test_the_history_of_a_job_goes_on_through_deaths_and_its_end(stage: Stage):
+    process = stage.submit()
+    epochs = [EpochView(n, 0, 1000 * n, 1, 1, 0, {"run": 5.0}, 0, 1, False) for n in range(1, 4)]
+    process.say(JobStatus.RUNNING, epochs=tuple(epochs[:2]))
+    process.exit(-9)
+    second = stage.next(process)
+    second.say(JobStatus.RUNNING, epochs=(epochs[2],))
+    history = stage.dispatcher.history(JOB)
+    assert [epoch.epoch for epoch in history.epochs()] == [1, 2, 3]
+    assert any(event.kind == "failure" and "SIGKILL" in event.text for event in history.events())
+    assert second.end(JobStatus.FINISHED)
+    assert stage.dispatcher.history(JOB) is history
+    assert "FINISHED" in [event.text for event in history.events()]
+    with pytest.raises(JobNotFoundError):
+        stage.dispatcher.history("f" * 32)
 
 
 def test_what_an_old_process_says_late_is_not_believed(stage: Stage):

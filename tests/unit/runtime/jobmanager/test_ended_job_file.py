@@ -104,7 +104,7 @@ def test_a_job_without_a_ledger_has_an_empty_one() -> None:
 def test_every_field_of_a_view_has_a_type_that_the_file_can_hold() -> None:
     """A new field of another type would be written in a form that is not read back: extend ``_plain`` and ``_made``."""
     held = ("str", "int", "float", "bool", "bytes", "Mapping", "tuple", "View", "JobStatus", "TaskState", "None")
-    held += ("Traffic", "Spread", "CheckpointTask", "JobId", "EpochId", "SubtaskIndex")
+    held += ("Traffic", "Spread", "CheckpointTask", "JobId", "EpochId", "SubtaskIndex", "LedgerEntry")
     for kind in (JobView, JobResultView):
         for field in dataclasses.fields(kind):
             names = str(field.type).replace("[", " ").replace("]", " ").replace(",", " ").replace("|", " ").split()

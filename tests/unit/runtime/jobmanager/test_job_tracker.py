@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.common import Configuration, WatermarkStrategy
+from flott.common._late_records import LedgerEntry
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common.job_status import JobStatus
 from flott.graph.chain import chain
@@ -18,6 +19,7 @@ from flott.graph.job_graph import JobGraph
 from flott.graph.stream_graph import StreamGraph
 from flott.metrics._engine_metrics import Kind
 from flott.reporters.metric_table import job_rows, kind_of, task_metrics
+from flott.runtime.epoch.failure import Blame, FailureCard
 from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.jobmanager.views.checkpoint_tracker import spread_of
 from flott.runtime.jobmanager.views.graph_view import metric_scope, metric_scopes
@@ -34,7 +36,7 @@ from flott.runtime.jobmaster.listener import (
     SavepointStage,
     SubtaskStatistics,
 )
-from flott.runtime.jobmaster.rescaling import rescale
+from flott.runtime.jobmaster.rescaling import ParallelismChange, rescale
 from flott.runtime.orders import RescaleJob
 from flott.testing.clock import ManualClock
 from flott.testing.harness import in_process
@@ -338,3 +340,28 @@ def test_an_epoch_on_another_executor_than_the_one_before_counts_as_a_move() -> 
         recorder.on_epoch(replace(statistics, subtasks=tuple(subtasks)))
     for vertex in recorder.view().vertices:
         assert [task_metrics(subtask)["numMoves"] for subtask in vertex.subtasks] == [2, 0]
+
+
+# --- what pages show -------------------------------------------------------------------------------------------------
+
+
+def test_rescales_the_late_data_ledger_and_the_parts_of_a_failure_are_in_the_view() -> None:
+    clock, graph = ManualClock(), GRAPHS[2]
+    recorder = TrackingListener("b" * 32, graph, Configuration(), clock)
+    operator = graph.vertices[1].operators[0].id
+    for _ in range(2):
+        statistics = _statistics(graph, 1, [0] * 6, clock)
+        recorder.on_epoch(replace(statistics, ledger={operator: LedgerEntry("Map", 10, 1, 2)}))
+    recorder.on_rescale(2, [ParallelismChange("Map", 2, 3)])
+    card = FailureCard(
+        Blame.USER_CODE, "ValueError: bad", "x" * 200_000, 2, 0, 1, "Map", operator="Map", uid="m", key="'k'"
+    )
+    recorder.on_failure(JobFailure("ValueError", str(card), card=card))
+    view = recorder.view()
+    assert view.ledger == {operator: LedgerEntry("Map", 20, 2, 4)}
+    assert [(rescale.epoch, rescale.changes) for rescale in view.rescales] == [(2, ("Map: 2 -> 3",))]
+    found = view.failures[0].card
+    assert found is not None
+    assert (found.blame, found.uid, found.key, found.subtask) == ("user code", "m", "'k'", 1)
+    assert len(found.traceback) < 70_000  # a view is sent a few times a second
+    assert view.epochs[0].started_ms == view.epochs[0].ended_ms - 10

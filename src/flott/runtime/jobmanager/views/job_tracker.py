@@ -7,30 +7,37 @@ job's process, as in Flink.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from flott.common import _options as options
+from flott.common._late_records import LedgerEntry
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.graph.job_graph import JobGraph
+from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.accumulators import values_of
+from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.jobmanager.views.checkpoint_tracker import CheckpointTracker
 from flott.runtime.jobmanager.views.job_view import (
     NEVER,
     EpochView,
+    FailureCardView,
     FailureView,
     JobView,
+    RescaleView,
     TaskState,
     bounded,
 )
 from flott.runtime.jobmanager.views.rates import RecentGrowth
 from flott.runtime.jobmanager.views.task_tracker import Moment, TaskTracker
+from flott.runtime.jobmaster import ledger
 from flott.runtime.jobmaster.listener import (
     EpochStatistics,
     JobFailure,
     RestoredFrom,
     SavepointNews,
 )
+from flott.runtime.jobmaster.rescaling import ParallelismChange
 from flott.runtime.jobmaster.restart import (
     ExponentialDelay,
     FailureRate,
@@ -42,6 +49,7 @@ from flott.runtime.jobmaster.restart import (
 #: How many failures and epochs are remembered.
 FAILURES = 16
 EPOCHS = 20
+RESCALES = 8
 
 
 class JobTracker:
@@ -74,6 +82,8 @@ class JobTracker:
         self._culprit: tuple[str, int] | None = None  #: the vertex (by name) and the subtask that failed last
         self._checkpoints = CheckpointTracker(checkpoint_directory)
         self._epochs: deque[EpochView] = deque(maxlen=EPOCHS)
+        self._rescales: deque[RescaleView] = deque(maxlen=RESCALES)
+        self._ledger: Mapping[OperatorId, LedgerEntry] = {}
         self._last: EpochStatistics | None = None
         self._records_in = 0
         self._records_out = 0
@@ -88,6 +98,10 @@ class JobTracker:
         """Track the graph of the job, the first one or a changed one."""
         self._tasks.lay_out(now, graph, self._restarts)
         self._modified_ms = now.ms
+
+    def rescaled(self, now: Moment, epoch: int, changes: Sequence[ParallelismChange]) -> None:
+        """Track a change of parallelism."""
+        self._rescales.append(RescaleView(epoch, now.ms, tuple(map(str, changes))))
 
     def status(self, now: Moment, status: JobStatus) -> None:
         """Track a change of the job's status."""
@@ -113,6 +127,7 @@ class JobTracker:
         self._records_out += statistics.records_out
         self._checkpoints.complete(statistics)
         self._last = statistics
+        self._ledger = ledger.add(self._ledger, statistics.ledger)
         self._tasks.add(self._epoch_began, now, statistics.subtasks, statistics.pending)
         self._epochs.append(
             EpochView(
@@ -126,6 +141,8 @@ class JobTracker:
                 statistics.state_bytes,
                 statistics.parallelism,
                 statistics.backlog,
+                statistics.started_at_ms or NEVER,
+                statistics.written_bytes,
             )
         )
 
@@ -136,7 +153,10 @@ class JobTracker:
 
     def failed(self, now: Moment, failure: JobFailure) -> None:
         """Track a failure, after which the job ends or restarts."""
-        view = FailureView(failure.name, bounded(failure.text), now.ms, failure.task, failure.host, failure.executor)
+        view = FailureView(
+            failure.name, bounded(failure.text), now.ms, failure.task, failure.host, failure.executor,
+            card=None if failure.card is None else card_view(failure.card),
+        )  # fmt: skip
         self._failures.appendleft(view)
         self._failure_count += 1
         located = failure.vertex is not None and failure.subtask is not None
@@ -187,6 +207,8 @@ class JobTracker:
             checkpoint_directory=self._directory,
             scheduler=self._scheduler,
             restart_strategy=self._restart_strategy,
+            rescales=tuple(self._rescales),
+            ledger={str(ident): entry for ident, entry in self._ledger.items()},
         )
 
     def _totals(self) -> dict[str, tuple[float, ...]]:
@@ -249,6 +271,28 @@ class JobTracker:
                 blamed = self._culprit is None or self._culprit == (vertex, index)
                 return TaskState.FAILED if blamed else TaskState.CANCELED
         return TaskState.CANCELED
+
+
+def card_view(card: FailureCard) -> FailureCardView:
+    """Return the parts of a failure card, each of bounded length."""
+    return FailureCardView(
+        blame=card.blame.value,
+        error=bounded(card.error),
+        traceback=bounded(card.traceback),
+        epoch=card.epoch,
+        attempt=card.attempt,
+        subtask=card.subtask,
+        vertex=card.vertex,
+        parallelism=card.parallelism,
+        operator=card.operator,
+        uid=card.uid,
+        user_line=card.user_line or None,
+        activity=card.activity,
+        key=card.key,
+        record=card.record,
+        timestamp=card.timestamp,
+        origin=card.origin,
+    )
 
 
 def in_words(strategy: RestartStrategy) -> str:

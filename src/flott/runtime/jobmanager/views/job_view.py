@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from flott.common._late_records import LedgerEntry
 from flott.common.job_status import JobStatus
 from flott.common.watermark_strategy import MIN_WATERMARK
 
@@ -220,6 +221,28 @@ class CheckpointsView:
 
 
 @dataclass(frozen=True)
+class FailureCardView:
+    """The parts of a failure card. None: the part does not apply."""
+
+    blame: str
+    error: str
+    traceback: str
+    epoch: int
+    attempt: int
+    subtask: int
+    vertex: str
+    parallelism: int | None = None
+    operator: str | None = None
+    uid: str | None = None
+    user_line: str | None = None  #: where the program made the operator
+    activity: str | None = None
+    key: str | None = None
+    record: str | None = None
+    timestamp: int | None = None
+    origin: tuple[str, str] | None = None  #: the first and the last place in the input that it may come from
+
+
+@dataclass(frozen=True)
 class FailureView:
     """One failure of the job."""
 
@@ -229,6 +252,16 @@ class FailureView:
     task: str | None = None  #: the subtask, as "name (1/4)"; None if it was the job as a whole
     endpoint: str | None = None
     task_manager: str | None = None
+    card: FailureCardView | None = None  #: None: no task failed, or an earlier version archived it
+
+
+@dataclass(frozen=True)
+class RescaleView:
+    """A change of parallelism."""
+
+    epoch: int  #: the first with the new parallelism
+    at_ms: int
+    changes: tuple[str, ...]  #: one text per operator, as "Map: 2 -> 4"
 
 
 @dataclass(frozen=True)
@@ -245,6 +278,13 @@ class EpochView:
     state_bytes: int
     parallelism: int
     backlog: bool
+    started_ms: int = NEVER
+    written_bytes: int = 0
+
+    @property
+    def ended_ms(self) -> int:
+        """Return when its last phase ended."""
+        return self.completed_ms if self.started_ms == NEVER else self.started_ms + round(sum(self.phases.values()))
 
 
 @dataclass(frozen=True)
@@ -276,6 +316,8 @@ class JobView:
     scheduler: str = "Default"  #: Default or Adaptive
     restart_strategy: str = ""  #: as a description
     process: int = 0  #: the id of the job's process
+    rescales: tuple[RescaleView, ...] = ()  #: the last eight of this run, oldest first
+    ledger: Mapping[str, LedgerEntry] = field(default_factory=dict)  #: the late-data ledger, by the operator's id
 
     @property
     def parallelism(self) -> int:

@@ -125,4 +125,4 @@ class TrackingListener(JobListener):
         self._enqueue(self._tracker.restarting)
 
     def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
-        """Do nothing: ``on_graph`` is called as well."""
+        self._enqueue(self._tracker.rescaled, epoch, tuple(changes))

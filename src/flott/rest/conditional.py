@@ -1,0 +1,68 @@
+"""Answers that many open pages ask for again and again: built at most once a second, and sent only if they changed.
+
+    page ── GET, If-None-Match: "a1" ──► still younger than a second? ── no ──► build, encode, hash
+         ◄── 304, or 200 and ETag ────── the same hash?               ◄────────┘
+
+So the work does not grow with the number of pages: a page that sees nothing new costs a comparison of two texts.
+``X-Flott-Now`` is the JobManager's clock. Answers contain no ages, which would change all the time; a page computes
+them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+from flott.runtime.clock import Clock
+
+#: An answer is built again when it is older than this.
+FRESH_SECONDS = 1.0
+#: How many answers are kept; those that were not asked for longest make room.
+MAX_KEPT = 256
+NOW_HEADER = "X-Flott-Now"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    built: float  #: seconds of the monotonic clock
+    body: bytes
+    tag: str
+
+
+class LiveReplies:
+    """The latest answers, by what was asked. Used by the event loop only."""
+
+    def __init__(self, clock: Clock, encode: Callable[[Any], bytes]):
+        self._clock = clock
+        self._encode = encode
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self.built = 0  #: how many answers were built, for tests
+
+    def reply(
+        self, key: Hashable, headers: Headers, build: Callable[[], Any], *, fresh_seconds: float = FRESH_SECONDS
+    ) -> Response:
+        """Return the answer to a question, or 304 if the client has it. ``build`` makes it if it is not fresh."""
+        kept = self._fresh(key, build, fresh_seconds)
+        shown = {"ETag": kept.tag, "Cache-Control": "no-cache", NOW_HEADER: str(self._clock.now_ms())}
+        if kept.tag in [tag.strip().removeprefix("W/") for tag in headers.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=shown)
+        return Response(kept.body, headers={**shown, "Content-Type": "application/json; charset=UTF-8"})
+
+    def _fresh(self, key: Hashable, build: Callable[[], Any], fresh_seconds: float) -> _Kept:
+        now = self._clock.monotonic()
+        kept = self._kept.get(key)
+        if kept is None or now - kept.built >= fresh_seconds:
+            body = self._encode(build())
+            kept = _Kept(now, body, f'"{blake2b(body, digest_size=12).hexdigest()}"')
+            self.built += 1
+            self._kept[key] = kept
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return kept
