@@ -25,8 +25,10 @@ this page from the tables that serve the requests. `/openapi.json` describes the
 - A long operation returns a `request-id`. Its outcome is available under that id for `rest.async.store-duration`. A
   failure is reported there, not by the trigger request. A body may contain its own `triggerId`: a repeated request with
   the same id does not start the operation again.
-- With `flott.rest.token`, every request needs the header `Authorization: Bearer …`. Without it, orders of web pages
-  from another origin are refused.
+- With `flott.rest.token`, every request needs the header `Authorization: Bearer …`, or the cookie of a browser that has
+  logged in. With the cookie or without a token, orders of web pages from another origin are refused.
+- Answers for live pages have an `ETag` and the JobManager's clock in `X-Flott-Now`. A request with `If-None-Match` is
+  answered with 304 if nothing has changed.
 """
 
 #: The sections of the page in their order.
@@ -34,7 +36,7 @@ SECTIONS = {
     "cluster": "Cluster", "jobs": "Jobs", "vertices": "Vertices and subtasks", "checkpoints": "Checkpoints",
     "live": "Live pages", "orders": "Orders", "savepoints": "Savepoints", "programs": "Programs", "logs": "Logs",
     "jobmanager": "JobManager", "taskmanagers": "Task managers", "applications": "Applications",
-    "flott": "For Flott's own clients",
+    "session": "Log-in of browsers", "flott": "For Flott's own clients",
 }  # fmt: skip
 
 FORMS = {"application/json": "", "text/plain": "text", "text/html": "a page", "application/octet-stream": "bytes"}

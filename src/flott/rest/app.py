@@ -118,9 +118,9 @@ class EndpointHandler:
     ``flott.rest.gateway`` serves another table of endpoints with it.
     """
 
-    def __init__(self, configuration: Configuration, routes: Routes):
+    def __init__(self, configuration: Configuration, routes: Routes, clock: Clock | None = None):
         self._routes = routes
-        self._access = Access.of(configuration)
+        self._access = Access.of(configuration, clock)
         self._max_content = configuration.get(options.REST_MAX_CONTENT)
         self._allowed_origin = configuration.get(options.WEB_ALLOW_ORIGIN)
         self._active = 0
@@ -159,6 +159,7 @@ class EndpointHandler:
         finally:
             self._active -= 1
         response.headers["Access-Control-Allow-Origin"] = self._allowed_origin
+        response.headers["X-Content-Type-Options"] = "nosniff"  # logs and records may contain anything
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -172,10 +173,11 @@ class EndpointHandler:
         method = "GET" if request.method == "HEAD" else request.method
         if method == "GET" and (open_page := self.open_page(request)) is not None:
             return open_page
-        self._access.admit_token(request.headers)
+        found = self._routes.find(method, self.segments(request))
+        if found is None or found[0].needs_token:
+            self._access.admit_token(request.headers)
         if method == "GET" and (page := self.page(request.url.path.removeprefix("/"))) is not None:
             return page
-        found = self._routes.find(method, self.segments(request))
         if found is None:
             raise Refusal(404, f"Not found: {request.method} {request.url.path}")
         endpoint, texts = found
@@ -204,7 +206,7 @@ class RequestHandler(EndpointHandler):
     """Serves a JobManager: its endpoints, the web UI, and Flink's dashboard if it is configured."""
 
     def __init__(self, gateway: ClusterGateway, programs: ProgramStore, operations: Operations, routes: Routes):
-        super().__init__(gateway.configuration, routes)
+        super().__init__(gateway.configuration, routes, operations.clock)
         self._gateway = gateway
         self._programs = programs
         self._operations = operations
@@ -224,8 +226,9 @@ class RequestHandler(EndpointHandler):
         self, request: Request, endpoint: Endpoint, path: Mapping[str, Any], query: Mapping[str, Any], body: Any
     ) -> RestCall:
         return RestCall(
-            self._gateway, self._programs, self._operations, self._live, request, endpoint, path, query, body
-        )
+            self._gateway, self._programs, self._operations, self._live, self._access, request, endpoint, path, query,
+            body,
+        )  # fmt: skip
 
 
 def bounded(receive: Receive, max_bytes: int) -> Receive:

@@ -36,6 +36,7 @@ from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskMa
 if TYPE_CHECKING:
     from flott.rest.conditional import LiveReplies
     from flott.rest.operations import Operations
+    from flott.rest.security import Access
 
 #: The pattern of each path parameter with a fixed form. All others are free text.
 HEX_PARAMETERS = frozenset({"jobid", "vertexid", "triggerid", "applicationid"})
@@ -119,6 +120,7 @@ class Endpoint:
     status: int = 200
     media_type: str = ""  #: of the response; default: text/plain for ``str``, JSON for all others
     orders: bool | None = None  #: whether it changes anything; None: it does unless the method is GET
+    needs_token: bool = True  #: False: it is answered without the access token
 
     @property
     def is_order(self) -> bool:
@@ -139,6 +141,7 @@ class RestCall:
     programs: ProgramStore
     operations: Operations
     live: LiveReplies
+    access: Access
     request: Request
     endpoint: Endpoint
     path: Mapping[str, Any] = field(default_factory=dict)  #: ids in lower case, numbers as int, texts decoded

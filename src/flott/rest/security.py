@@ -2,7 +2,8 @@
 
 A JobManager runs what it receives, so a client that may send orders can do everything its user can do. Three paths are
 protected: the network (an access token or client certificates outside of loopback), the user's browser (pages of
-another origin must not send orders), and host names (a foreign name that resolves to loopback is refused).
+another origin must not send orders), and host names (a foreign name that resolves to loopback is refused). A browser
+that has logged in shows a cookie instead of the token (``flott.rest.browser_sessions``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from starlette.datastructures import Headers
 from flott.common import _cluster_options as options
 from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
+from flott.rest.browser_sessions import BrowserSessions
 from flott.rest.refusal import Refusal
+from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.access_token import access_token_of
 
 
@@ -28,24 +31,35 @@ class Access:
     token: str | None
     #: The host names under which requests are admitted; None: any.
     hosts: frozenset[str] | None
+    sessions: BrowserSessions | None = None  #: None: no token is needed
 
     @staticmethod
-    def of(configuration: Configuration) -> Access:
+    def of(configuration: Configuration, clock: Clock | None = None) -> Access:
         """Return the configured rules."""
         token = access_token_of(configuration)
+        sessions = None if token is None else BrowserSessions(token, clock or SystemClock())
         proven = token is not None or _shows_certificates(configuration)
         bound = configuration.get(options.REST_BIND_ADDRESS)
         if proven or not is_loopback(bound):
-            return Access(token, None)
-        return Access(token, frozenset({bound.lower(), configuration.get(options.REST_ADDRESS).lower()}))
+            return Access(token, None, sessions)
+        return Access(token, frozenset({bound.lower(), configuration.get(options.REST_ADDRESS).lower()}), sessions)
 
     def admit_token(self, headers: Headers) -> None:
-        """Refuse a request without the access token."""
-        if self.token is None:
-            return
-        kind, _, shown = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not hmac.compare_digest(_bytes(shown.strip()), _bytes(self.token)):
+        """Refuse a request with neither the access token nor the cookie of a session."""
+        if not self.is_admitted(headers):
             raise Refusal(401, "The request needs the cluster's token: Authorization: Bearer … (flott.rest.token).")
+
+    def is_admitted(self, headers: Headers) -> bool:
+        """Return whether a request shows the access token or the cookie of a session, if one is needed."""
+        return self.sessions is None or self._shows_token(headers) or self.sessions.admits(headers.get("cookie", ""))
+
+    def is_token(self, text: str) -> bool:
+        """Return whether a text is the access token."""
+        return self.token is not None and hmac.compare_digest(_bytes(text), _bytes(self.token))
+
+    def _shows_token(self, headers: Headers) -> bool:
+        kind, _, shown = headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and self.is_token(shown.strip())
 
     def admit_host(self, headers: Headers) -> None:
         """Refuse a request with a foreign host name."""
@@ -56,16 +70,18 @@ class Access:
     def admit_order(self, headers: Headers) -> None:
         """Refuse an order that a page of another origin made a browser send.
 
-        A request with the access token is admitted.
+        A request with the access token is admitted. A browser sends a cookie by itself, also if a page on another port
+        of the host asks for it. So an order with a cookie must say where it comes from, which browsers do.
         """
-        if self.token is not None:
+        if self._shows_token(headers):
             return
-        site = headers.get("sec-fetch-site")
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None:
             foreign = site not in ("same-origin", "none")
+        elif origin is not None:
+            foreign = urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
         else:
-            origin = headers.get("origin")
-            foreign = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+            foreign = self.sessions is not None and self.sessions.admits(headers.get("cookie", ""))
         if foreign:
             raise Refusal(403, "Orders are not taken from pages of another origin unless they show a token.")
 
