@@ -20,7 +20,6 @@ from flott.datastream.window import TumblingEventTimeWindows
 
 COUNTRIES = ["Norway", "Kenya", "Japan", "Brazil", "Canada", "Italy"]
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
-STEP_MS = 10
 
 
 def order(index):
@@ -35,11 +34,14 @@ def price(index):
 
 
 class OrderTime(TimestampAssigner):
-    def __init__(self, start_ms):
+    """Event time goes as fast as the clock does."""
+
+    def __init__(self, start_ms, rate):
         self.start_ms = start_ms
+        self.step_ms = 1000 / rate
 
     def extract_timestamp(self, value, record_timestamp):
-        return self.start_ms if value["id"] % 40 == 39 else self.start_ms + value["id"] * STEP_MS
+        return self.start_ms if value["id"] % 40 == 39 else self.start_ms + int(value["id"] * self.step_ms)
 
 
 class Revenue(KeyedProcessFunction):
@@ -97,12 +99,14 @@ def main() -> None:
     options = parser.parse_args()
 
     env = StreamExecutionEnvironment.get_execution_environment()
+    start_ms = int(time.time() * 1000)
     in_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(500))
-    in_time = in_time.with_timestamp_assigner(OrderTime(int(time.time() * 1000)))
+    of_orders = in_time.with_timestamp_assigner(OrderTime(start_ms, options.rate))
+    of_prices = in_time.with_timestamp_assigner(OrderTime(start_ms, options.rate / 4))
     orders = DataGeneratorSource(order, count=options.records, records_per_second=options.rate)
     prices = DataGeneratorSource(price, count=options.records, records_per_second=options.rate / 4)
-    both = env.from_source(orders, in_time, "orders").uid("orders").union(
-        env.from_source(prices, in_time, "price changes").uid("prices")
+    both = env.from_source(orders, of_orders, "orders").uid("orders").union(
+        env.from_source(prices, of_prices, "price changes").uid("prices")
     )
     known = both.filter(lambda value: value["cents"] >= 0).name("Check").uid("check")
     revenue = known.key_by(lambda value: value["country"]).process(Revenue(options.fail_at))

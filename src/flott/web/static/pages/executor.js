@@ -1,0 +1,70 @@
+/**
+ * One executor: memory, the subtasks that run there, its log.
+ */
+
+import { h } from "../elements.js";
+import { bytes, count, duration } from "../format.js";
+import { loadLog, logView } from "../log_view.js";
+import { badge, card, fact, facts, link, table } from "../parts.js";
+import { shareBar } from "../pictures/share_bar.js";
+import { get, part } from "../rest.js";
+import { jobAddress } from "../routes.js";
+
+export default { title: (context) => `Executor ${context.params.executor}`, load, view };
+
+async function load(context, signal) {
+  const path = `/taskmanagers/${part(context.params.executor)}`;
+  const [executor, placed, log] = await Promise.all([
+    get(path, { signal }),
+    get(`${path}/flott/subtasks`, { signal }),
+    loadLog(context, signal, `${path}/log`, { canFilter: false }),
+  ]);
+  return { executor, subtasks: placed.subtasks, log };
+}
+
+function view({ executor, subtasks, log }, context) {
+  const memory = executor.metrics;
+  return h(
+    "div",
+    { class: "stack" },
+    h("div", { class: "title" }, h("div", { class: "name" }, h("h1", null, `Executor ${executor.id}`), h("span", { class: "quiet id" }, executor.path)), link("All executors", "#/executors")),
+    facts(
+      fact("Slots in use", `${count(executor.slotsNumber - executor.freeSlots)} of ${count(executor.slotsNumber)}`, null),
+      fact("Tasks now", count(executor.assignedTasks), null),
+      fact("Tasks completed", count(executor.completedTasks), null),
+      fact("Tasks failed", count(executor.failedTasks), null, executor.failedTasks > 0 ? "bad" : ""),
+      fact("Cores", count(executor.hardware.cpuCores), null),
+    ),
+    card(
+      "Memory",
+      table({
+        caption: "Memory",
+        rows: [
+          ["Heap of the JVM", memory.heapUsed, memory.heapMax],
+          ["Outside of the heap", memory.nonHeapUsed, memory.nonHeapMax > 0 ? memory.nonHeapMax : memory.nonHeapCommitted],
+        ],
+        columns: [
+          { title: "What", cell: ([name]) => name },
+          { title: "In use", wide: true, cell: ([, used, whole]) => shareBar(used, whole, bytes) },
+        ],
+      }),
+      h("p", { class: "quiet" }, `Garbage collection: ${memory.garbageCollectors.map((one) => `${one.name} took ${duration(one.time)}`).join(", ") || "none"}.`),
+    ),
+    card(
+      "Subtasks placed here",
+      table({
+        caption: "Subtasks",
+        rows: subtasks,
+        empty: "No subtask runs here at the moment.",
+        columns: [
+          { title: "Job", wide: true, cell: (one) => link(one["job-name"], jobAddress(one.job)) },
+          { title: "Vertex", wide: true, cell: (one) => link(one["vertex-name"], jobAddress(one.job, "", { vertex: one.vertex })) },
+          { title: "Subtask", number: true, cell: (one) => `${one.subtask} of ${one.parallelism}` },
+          { title: "Status", cell: (one) => badge(one.status) },
+          { title: "Worker process", number: true, cell: (one) => (one.worker > 0 ? String(one.worker) : "") },
+        ],
+      }),
+    ),
+    card("Log", logView(log, context, { canFilter: false, download: { path: `/taskmanagers/${part(executor.id)}/log`, name: `${executor.id}.log` } })),
+  );
+}

@@ -1,0 +1,129 @@
+/**
+ * Job: its graph with live numbers; the chosen vertex with its subtasks, accumulators, late records and metrics.
+ */
+
+import { h } from "../elements.js";
+import { NONE, bytes, clockTime, count, duration, isNumber, percent, rate, shortId } from "../format.js";
+import { button, card, cardWith, pictured, table } from "../parts.js";
+import { graph, loadBar } from "../pictures/graph.js";
+import { lineChart } from "../pictures/line_chart.js";
+import { get } from "../rest.js";
+import { jobPage, rescale } from "./job_frame.js";
+import { loadVertex, vertexDetail } from "./vertex.js";
+
+export default jobPage({ tab: "", load, view });
+
+async function load(context, signal, path) {
+  const chosen = context.query.vertex || null;
+  const [series, vertex] = await Promise.all([
+    get(`${path}/flott/series`, { signal }),
+    chosen === null ? null : loadVertex(context, signal, path, chosen),
+  ]);
+  return { series, vertex };
+}
+
+function view({ series, vertex }, context, job) {
+  const chosen = job.vertices.find((one) => one.id === context.query.vertex) || null;
+  const open = (id) => context.go({ vertex: id === context.query.vertex ? null : id });
+  const picture = graph({ vertices: job.vertices, edges: job.edges, chosen: chosen && chosen.id, open });
+  return h(
+    "div",
+    { class: "stack" },
+    cardWith("Graph", legend(), pictured(picture, "The graph", () => vertexTable(job, open))),
+    chosen === null
+      ? charts(series)
+      : h("div", { class: "stack", key: chosen.id }, vertexHead(chosen, job, context), vertexDetail(vertex, chosen, context, job, series)),
+  );
+}
+
+function legend() {
+  return h(
+    "ul",
+    { class: "legend", "aria-label": "Colours" },
+    [["busy", "busy"], ["backpressured", "back-pressured"], ["idle", "idle"]].map(([name, text]) =>
+      h("li", null, h("span", { class: `swatch ${name}`, "aria-hidden": "true" }), text),
+    ),
+  );
+}
+
+function vertexHead(vertex, job, context) {
+  return h(
+    "div",
+    { class: "title" },
+    h("h2", { class: "large" }, vertex.operators.map((operator) => operator.name).join(" → ")),
+    h(
+      "div",
+      { class: "row" },
+      job.status === "RUNNING" ? button("Rescale this vertex", () => rescale(job, vertex, context)) : null,
+      button("Close", () => context.go({ vertex: null })),
+    ),
+  );
+}
+
+/** What the picture shows, and more, as numbers. */
+function vertexTable(job, open) {
+  return table({
+    caption: "Vertices",
+    rows: job.vertices,
+    key: (vertex) => vertex.id,
+    columns: [
+      {
+        title: "Vertex", wide: true,
+        cell: (vertex) => h("button", { class: "as-link", type: "button", on: { click: () => open(vertex.id) } }, vertex.name),
+      },
+      { title: "Inputs", cell: (vertex) => inputs(job, vertex) },
+      { title: "Subtasks", number: true, cell: (vertex) => count(vertex.parallelism) },
+      { title: "Load", cell: (vertex) => loadBar(vertex) },
+      { title: "Busy", number: true, cell: (vertex) => percent(vertex.busy) },
+      { title: "Busiest subtask", number: true, cell: (vertex) => percent(vertex.busiest) },
+      { title: "In", number: true, cell: (vertex) => count(vertex["records-in"]) },
+      { title: "Out", number: true, cell: (vertex) => count(vertex["records-out"]) },
+      { title: "Bytes in", number: true, cell: (vertex) => bytes(vertex["bytes-in"]) },
+      { title: "Bytes out", number: true, cell: (vertex) => bytes(vertex["bytes-out"]) },
+      { title: "State", number: true, cell: (vertex) => bytes(vertex["state-size"]) },
+      { title: "Late", number: true, cell: (vertex) => count(vertex.late) },
+      { title: "Skew", number: true, hint: "records of the largest subtask against the mean", cell: (vertex) => skew(vertex.skew) },
+    ],
+  });
+}
+
+function skew(found) {
+  return found && isNumber(found.records) ? `${found.records.toFixed(1)}×` : NONE;
+}
+
+function inputs(job, vertex) {
+  const names = new Map(job.vertices.map((one) => [one.id, one.name]));
+  const edges = job.edges.filter((edge) => edge.target === vertex.id);
+  return edges.map((edge) => `${names.get(edge.source) || shortId(edge.source)} (${String(edge["ship-strategy"]).toLowerCase()})`).join(", ") || NONE;
+}
+
+/** The last ten minutes of the whole job. */
+function charts(series) {
+  const columns = [
+    ["records-per-second", "Records read", rate],
+    ["watermark-lag", "Watermark lag", duration],
+    ["busy", "Busy time of the busiest vertex", percent],
+    ["checkpoint-age", "Checkpoint age", duration],
+  ];
+  return card(
+    "The last minutes",
+    pictured(
+      h(
+        "div",
+        { class: "charts" },
+        columns.map(([name, label, format]) => lineChart({ at: series.at, series: [{ name: label, values: series[name] }], format, label })),
+      ),
+      "The charts",
+      () =>
+        table({
+          caption: "The last minutes",
+          rows: series.at.map((at, index) => ({ at, index })).reverse(),
+          key: (row) => row.at,
+          columns: [
+            { title: "Time", cell: (row) => clockTime(row.at) },
+            ...columns.map(([name, label, format]) => ({ title: label, number: true, cell: (row) => format(series[name][row.index]) })),
+          ],
+        }),
+    ),
+  );
+}
