@@ -113,6 +113,11 @@ export function watermark(value) {
   return dateTime(value);
 }
 
+/** The same to the millisecond. */
+export function exactWatermark(value) {
+  return lagOf(value, 0) === null ? watermark(value) : `${dateTime(value)}.${String(Math.floor(value) % 1000).padStart(3, "0")}`;
+}
+
 /** How far a watermark is behind the clock; null if it is no time. */
 export function lagOf(value, now) {
   return isNumber(value) && value > LOWEST && value < HIGHEST && value > 0 ? now - value : null;

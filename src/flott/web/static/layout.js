@@ -11,7 +11,7 @@ const SWEEPS = 6;
  * Return { nodes: Map id → { x, y, width, height, layer }, edges: [{ ...edge, points }], width, height }.
  * `nodes` have an id, a width and a height; `edges` a source and a target. Edges of a cycle are drawn but place nothing.
  */
-export function layout(nodes, edges, { gapX = 150, gapY = 36, margin = 12 } = {}) {
+export function layout(nodes, edges, { gapX = 110, gapY = 36, margin = 12 } = {}) {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const known = edges.filter((edge) => byId.has(edge.source) && byId.has(edge.target));
   const layerOf = layers(nodes, known);

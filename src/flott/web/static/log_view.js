@@ -74,8 +74,9 @@ function scrollDown() {
 }
 
 function lineOf(line, search) {
-  const kind = / (ERROR|CRITICAL) /.test(line) ? "bad" : / WARNING /.test(line) ? "warn" : null;
-  return h("div", { class: kind }, search === "" ? line : marked(line, search));
+  const [, time, level, rest] = /^(\S+ \S+ )(WARNING|ERROR|CRITICAL)(.*)$/.exec(line) || [null, "", "", line];
+  const kind = level === "WARNING" ? "warn" : "bad";
+  return h("div", null, time, level === "" ? null : h("span", { class: kind }, level), search === "" ? rest : marked(rest, search));
 }
 
 /** The line with the text that was searched for marked; case is ignored. */

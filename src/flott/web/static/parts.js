@@ -64,7 +64,7 @@ export function table({ caption, columns, rows, key = null, empty = "Nothing her
           h(
             "tr",
             { key: key ? key(row) : index, class: rowClass ? rowClass(row) : null },
-            columns.map((column) => h("td", { class: kind(column) }, column.cell(row, index))),
+            columns.map((column) => h("td", { class: kind(column), "data-title": column.title }, column.cell(row, index))),
           ),
         ),
       ),

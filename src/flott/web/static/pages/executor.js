@@ -59,7 +59,7 @@ function view({ executor, subtasks, log }, context) {
         columns: [
           { title: "Job", wide: true, cell: (one) => link(one["job-name"], jobAddress(one.job)) },
           { title: "Vertex", wide: true, cell: (one) => link(one["vertex-name"], jobAddress(one.job, "", { vertex: one.vertex })) },
-          { title: "Subtask", number: true, cell: (one) => `${one.subtask} of ${one.parallelism}` },
+          { title: "Subtask", number: true, cell: (one) => `${one.subtask + 1} of ${one.parallelism}` },
           { title: "Status", cell: (one) => badge(one.status) },
           { title: "Worker process", number: true, cell: (one) => (one.worker > 0 ? String(one.worker) : "") },
         ],

@@ -19,7 +19,7 @@ async function load(context, signal, path) {
     get(`${path}/flott/series`, { signal }),
     chosen === null ? null : loadVertex(context, signal, path, chosen),
   ]);
-  return { series, vertex };
+  return { series: { ...series.series, vertices: series.vertices }, vertex };
 }
 
 function view({ series, vertex }, context, job) {

@@ -32,8 +32,8 @@ export function jobPage({ tab, load = async () => null, view, pause }) {
     title: (context, data) => `${data ? data.job.name : "Job"}: ${name.toLowerCase()}`,
     load: async (context, signal) => {
       const path = `/jobs/${part(context.params.job)}`;
-      const [job, own] = await Promise.all([get(`${path}/flott/live`, { signal }), load(context, signal, path)]);
-      return { job, own };
+      const [live, own] = await Promise.all([get(`${path}/flott/live`, { signal }), load(context, signal, path)]);
+      return { job: { ...live.job, ...live, job: undefined }, own };
     },
     view: ({ job, own }, context) =>
       h("div", { class: "stack" }, head(job, context), numbers(job), tabs(job, tab), view(own, context, job)),

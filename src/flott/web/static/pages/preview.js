@@ -78,7 +78,7 @@ function records(answer) {
       rows: answer.records,
       empty: "The operator had no records in this epoch.",
       columns: [
-        { title: "Subtask", number: true, cell: (record) => count(record.subtask) },
+        { title: "Subtask", number: true, cell: (record) => count(record.subtask + 1) },
         { title: "Time", cell: (record) => (record.timestamp === null ? NONE : dateTime(record.timestamp)) },
         ...own,
       ],

@@ -3,7 +3,7 @@
  */
 
 import { h } from "../elements.js";
-import { NONE, age, watermark } from "../format.js";
+import { NONE, age, duration, exactWatermark, lagOf } from "../format.js";
 import { ENDED, card, cardWith, button, table, tag } from "../parts.js";
 import { getOrNull, now } from "../rest.js";
 import { jobPage } from "./job_frame.js";
@@ -23,7 +23,7 @@ function view(report, context, job) {
     "div",
     { class: "stack" },
     card("What holds event time back", findings(report)),
-    cardWith("Event time after epoch ".concat(report.epoch), button("Ask again", context.refresh), tree(report.places), places(report)),
+    cardWith(`Event time after epoch ${report.epoch}`, button("Ask again", context.refresh), tree(report.places), places(report)),
   );
 }
 
@@ -33,22 +33,42 @@ function findings(report) {
     h(
       "div",
       { class: "stack tight" },
-      h("p", null, h("strong", null, hold.operator), hold.split === null ? "" : `, split ${hold.split}`, ": ", hold.finding),
+      h("p", null, h("strong", null, hold.finding)),
       hold.remedy ? h("p", { class: "quiet" }, hold.remedy) : null,
     ),
   );
 }
 
+/** Every place as a line: its name under what it feeds, its watermark, and where that is between the first and the last. */
 function tree(list) {
-  return h("ul", { class: "tree" }, list.map((place) => h("li", null, box(place), place.inputs.length > 0 ? tree(place.inputs) : null)));
+  const rows = flat(list, 0);
+  const known = rows.map((place) => place.watermark).filter(isTime);
+  const first = Math.min(...known);
+  const span = Math.max(...known) - first;
+  return [
+    h("p", { class: "quiet" }, known.length > 1 ? `The points are watermarks; from the slowest to the fastest it is ${duration(span)}.` : " "),
+    h("ul", { class: "places" }, rows.map((place) => line(place, first, span))),
+  ];
 }
 
-function box(place) {
+function flat(list, depth) {
+  return list.flatMap((place) => [{ ...place, depth }, ...flat(place.inputs, depth + 1)]);
+}
+
+function isTime(value) {
+  return lagOf(value, 0) !== null;
+}
+
+function line(place, first, span) {
+  const share = isTime(place.watermark) && span > 0 ? (place.watermark - first) / span : null;
   return h(
-    "div",
+    "li",
     { class: place.holds ? "place holds" : "place" },
-    h("span", { class: "name" }, place.name),
-    h("span", null, watermark(place.watermark)),
+    h("span", { class: "name", css: { "padding-left": `${place.depth * 18}px` } }, place.depth > 0 ? h("span", { class: "branch", "aria-hidden": "true" }, "↳ ") : null, place.name),
+    h("span", null, exactWatermark(place.watermark)),
+    share === null
+      ? h("span", { class: "quiet" }, " ")
+      : h("span", { class: "scale", role: "img", "aria-label": `${duration(place.watermark - first)} ahead of the slowest`, title: `${duration(place.watermark - first)} ahead of the slowest` }, h("span", { css: { left: `${share * 100}%` } })),
     h(
       "span",
       { class: "row" },
@@ -62,24 +82,16 @@ function box(place) {
 
 /** The same as a table: every place with its depth. */
 function places(report) {
-  const rows = [];
-  const walk = (list, depth) => {
-    for (const place of list) {
-      rows.push({ ...place, depth });
-      walk(place.inputs, depth + 1);
-    }
-  };
-  walk(report.places, 0);
   return h(
     "details",
     { class: "behind" },
     h("summary", null, "Event time as a table"),
     table({
       caption: "Event time by place",
-      rows,
+      rows: flat(report.places, 0),
       columns: [
         { title: "Place", wide: true, cell: (place) => `${"· ".repeat(place.depth)}${place.name}` },
-        { title: "Watermark", cell: (place) => watermark(place.watermark) },
+        { title: "Watermark", cell: (place) => exactWatermark(place.watermark) },
         { title: "Holds", cell: (place) => (place.holds ? "yes" : "no") },
         { title: "Idle", cell: (place) => (place.idle ? "yes" : "no") },
         { title: "Paused", cell: (place) => (place.paused ? "yes" : "no") },

@@ -20,7 +20,7 @@ function load(context, signal, path) {
 
 function view({ epochs, events }, context, job) {
   const shown = Number(context.state.shown || 25);
-  const last = epochs.slice(-shown);
+  const last = epochs.filter((epoch) => epoch.status !== "RUNNING").slice(-shown);
   if (last.length === 0) {
     return card("Timeline", h("p", { class: "empty" }, "No epoch has ended yet. The first one starts the workers, which takes a few seconds."));
   }
@@ -35,7 +35,7 @@ function view({ epochs, events }, context, job) {
     cardWith(
       "Epochs",
       choice("How many epochs", [["10", "10"], ["25", "25"], ["100", "100"], ["300", "300"]], String(shown), choose),
-      pictured(epochBars(last, events.filter((event) => MARKED.has(event.kind)), () => {}), "The epochs", () => epochTable(last)),
+      pictured(epochBars(last, events.filter((event) => MARKED.has(event.kind))), "The epochs", () => epochTable(last)),
     ),
     card("Events", eventTable(events)),
   );

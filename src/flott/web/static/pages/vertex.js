@@ -81,7 +81,7 @@ function subtaskCard(detail) {
       rows: detail.subtasks,
       key: (subtask) => subtask.subtask,
       columns: [
-        { title: "Subtask", number: true, cell: (subtask) => count(subtask.subtask) },
+        { title: "Subtask", number: true, cell: (subtask) => count(subtask.subtask + 1) },
         { title: "Status", cell: (subtask) => badge(subtask.status) },
         { title: "Load", cell: (subtask) => loadBar(subtask) },
         { title: "Busy", number: true, cell: (subtask) => percent(subtask.busy) },
@@ -101,11 +101,11 @@ function subtaskCard(detail) {
 
 /** One sentence on skew: the subtask that has most against the mean. */
 function skewLine(skew) {
-  const parts = [["records", "records", count], ["busy", "busy time", percent], ["state", "state", bytes]]
+  const parts = [["records", "records", count], ["busy", "busy time", duration], ["state", "state", bytes]]
     .filter(([name]) => skew && skew[name] && isNumber(skew[name].ratio) && skew[name].mean > 0)
     .map(([name, text, format]) => {
       const found = skew[name];
-      return `${text}: ${format(found.largest)} in subtask ${found.subtask}, ${found.ratio.toFixed(1)} times the mean`;
+      return `${text}: ${format(found.largest)} in subtask ${found.subtask + 1}, ${found.ratio.toFixed(1)} times the mean`;
     });
   return h("p", { class: "quiet" }, parts.length === 0 ? "No skew is known yet." : `The largest against the mean — ${parts.join("; ")}.`);
 }

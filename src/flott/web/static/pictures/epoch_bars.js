@@ -23,7 +23,9 @@ const WIDTH = 1080;
 const BAD = new Set(["failure", "process-died"]);
 
 /** `epochs` have start, end, phases in ms; `events` have at, kind, text. The newest epoch is the first row. */
-export function epochBars(epochs, events, choose) {
+export function epochBars(all, events) {
+  const epochs = all.filter((epoch) => epoch.start > 0 && epoch.end >= epoch.start);
+  if (epochs.length === 0) return h("p", { class: "empty" }, "No epoch has ended yet.");
   const first = Math.min(...epochs.map((epoch) => epoch.start));
   const last = Math.max(...epochs.map((epoch) => epoch.end), first + 1);
   const x = (time) => LEFT + ((time - first) / (last - first)) * (WIDTH - LEFT - RIGHT);
@@ -31,7 +33,7 @@ export function epochBars(epochs, events, choose) {
   const height = TOP + rows.length * ROW + 8;
   const step = niceStep(last - first, 6);
   const ticks = [];
-  for (let at = 0; at <= last - first; at += step) ticks.push(at);
+  for (let at = Math.ceil(first / step) * step - first; at <= last - first; at += step) ticks.push(at);
   return h(
     "div",
     { class: "timeline-scroll", tabindex: "0", role: "region", "aria-label": "Epochs over time" },
@@ -46,13 +48,13 @@ export function epochBars(epochs, events, choose) {
           s("text", { class: "axis", x: x(first + at), y: 12, "text-anchor": "middle" }, clockTime(first + at)),
         ),
       ),
-      rows.map((epoch, index) => bar(epoch, TOP + index * ROW, x, choose)),
+      rows.map((epoch, index) => bar(epoch, TOP + index * ROW, x)),
       events.filter((event) => event.at >= first && event.at <= last).map((event) => mark(event, x(event.at), height)),
     ),
   );
 }
 
-function bar(epoch, y, x, choose) {
+function bar(epoch, y, x) {
   let at = epoch.start;
   const parts = PHASES.map(([name]) => {
     const spent = epoch.phases[name] || 0;
@@ -64,7 +66,7 @@ function bar(epoch, y, x, choose) {
   const title = `epoch ${epoch.epoch}${epoch.attempt > 0 ? `, attempt ${epoch.attempt}` : ""}: ${duration(epoch.end - epoch.start)}${failed ? `, failed: ${epoch.failure || ""}` : ""}`;
   return s(
     "g",
-    { key: `${epoch.epoch}.${epoch.attempt}`, on: { click: () => choose(epoch) } },
+    { key: `${epoch.epoch}.${epoch.attempt}` },
     s("title", null, title),
     s("text", { class: "axis", x: LEFT - 8, y: y + ROW - 6, "text-anchor": "end" }, epoch.attempt > 0 ? `${epoch.epoch}·${epoch.attempt}` : String(epoch.epoch)),
     parts,

@@ -8,7 +8,7 @@ import { h, s } from "../elements.js";
 import { percent, rate } from "../format.js";
 import { layout } from "../layout.js";
 
-const WIDTH = 216;
+const WIDTH = 200;
 const LINE = 20;
 const MAX_LINES = 6;
 
@@ -16,6 +16,7 @@ const MAX_LINES = 6;
 export function graph({ vertices, edges, chosen, open }) {
   const boxes = vertices.map((vertex) => ({ id: vertex.id, width: WIDTH, height: heightOf(vertex) }));
   const places = layout(boxes, edges.map((edge, index) => ({ ...edge, key: `${edge.source}-${edge.target}-${index}` })));
+  const fed = new Set(edges.map((edge) => edge.target));
   return h(
     "div",
     { class: "graph scroll", tabindex: "0", role: "region", "aria-label": "The graph of the job" },
@@ -29,7 +30,7 @@ export function graph({ vertices, edges, chosen, open }) {
         places.edges.map(line),
       ),
       places.edges.map(label),
-      vertices.map((vertex) => box(vertex, places.nodes.get(vertex.id), vertex.id === chosen, open)),
+      vertices.map((vertex) => box(vertex, places.nodes.get(vertex.id), vertex.id === chosen, fed.has(vertex.id), open)),
     ),
   );
 }
@@ -66,7 +67,7 @@ function label(edge) {
   );
 }
 
-function box(vertex, place, isChosen, open) {
+function box(vertex, place, isChosen, hasInputs, open) {
   const hidden = vertex.operators.length - MAX_LINES;
   const shown = hidden > 0 ? vertex.operators.slice(0, MAX_LINES - 1) : vertex.operators;
   const state = load(vertex);
@@ -92,7 +93,7 @@ function box(vertex, place, isChosen, open) {
     h(
       "span",
       { class: "in-out" },
-      h("span", { title: "records in" }, `in ${rate(vertex["records-in-per-second"])}`),
+      h("span", { title: "records in" }, hasInputs ? `in ${rate(vertex["records-in-per-second"])}` : "source"),
       h("span", { title: "records out" }, `out ${rate(vertex["records-out-per-second"])}`),
     ),
   );

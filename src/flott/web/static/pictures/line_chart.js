@@ -3,10 +3,10 @@
  */
 
 import { h, s } from "../elements.js";
-import { clockTime, isNumber } from "../format.js";
+import { bytes, clockTime, isNumber } from "../format.js";
 
-const WIDTH = 560;
-const HEIGHT = 180;
+const WIDTH = 480;
+const HEIGHT = 150;
 const LEFT = 56;
 const BOTTOM = 22;
 const TOP = 10;
@@ -18,10 +18,16 @@ export function niceStep(span, lines = 4) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough) || rough;
 }
 
+/** The same for bytes: steps of whole KiB, MiB and so on. */
+export function niceByteStep(span, lines = 4) {
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, span / lines)) / Math.log(1024)));
+  return Math.max(1, niceStep(span / unit, lines)) * unit;
+}
+
 /** `series` are { name, values }; `at` are times in ms; `format` writes a value with its unit. */
 export function lineChart({ at, series, format, label }) {
   const values = series.flatMap((one) => one.values).filter(isNumber);
-  const step = niceStep(Math.max(0, ...values));
+  const step = (format === bytes ? niceByteStep : niceStep)(Math.max(0, ...values));
   const top = Math.max(step, Math.ceil(Math.max(0, ...values) / step) * step);
   const first = at[0] || 0;
   const last = at.at(-1) || 1;
