@@ -34,7 +34,8 @@ this page from the tables that serve the requests. `/openapi.json` describes the
 #: The sections of the page in their order.
 SECTIONS = {
     "cluster": "Cluster", "jobs": "Jobs", "vertices": "Vertices and subtasks", "checkpoints": "Checkpoints",
-    "live": "Live pages", "orders": "Orders", "savepoints": "Savepoints", "programs": "Programs", "logs": "Logs",
+    "live": "Live pages", "state": "State and records", "orders": "Orders", "savepoints": "Savepoints",
+    "programs": "Programs", "logs": "Logs",
     "jobmanager": "JobManager", "taskmanagers": "Task managers", "applications": "Applications",
     "session": "Log-in of browsers", "flott": "For Flott's own clients",
 }  # fmt: skip

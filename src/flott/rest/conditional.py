@@ -29,7 +29,7 @@ NOW_HEADER = "X-Flott-Now"
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _BuiltReply:
     built: float  #: seconds of the monotonic clock
     body: bytes
     tag: str
@@ -41,7 +41,7 @@ class LiveReplies:
     def __init__(self, clock: Clock, encode: Callable[[Any], bytes]):
         self._clock = clock
         self._encode = encode
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _BuiltReply] = OrderedDict()
         self.built = 0  #: how many answers were built, for tests
 
     def reply(
@@ -54,12 +54,12 @@ class LiveReplies:
             return Response(status_code=304, headers=shown)
         return Response(kept.body, headers={**shown, "Content-Type": "application/json; charset=UTF-8"})
 
-    def _fresh(self, key: Hashable, build: Callable[[], Any], fresh_seconds: float) -> _Kept:
+    def _fresh(self, key: Hashable, build: Callable[[], Any], fresh_seconds: float) -> _BuiltReply:
         now = self._clock.monotonic()
         kept = self._kept.get(key)
         if kept is None or now - kept.built >= fresh_seconds:
             body = self._encode(build())
-            kept = _Kept(now, body, f'"{blake2b(body, digest_size=12).hexdigest()}"')
+            kept = _BuiltReply(now, body, f'"{blake2b(body, digest_size=12).hexdigest()}"')
             self.built += 1
             self._kept[key] = kept
             while len(self._kept) > MAX_KEPT:

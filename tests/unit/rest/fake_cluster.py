@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,10 @@ from flott.common._watermark_report import Hold, HoldCause, TimePlace, Watermark
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import JobEndedError, JobNotFoundError
+from flott.runtime.jobmanager.inspection.inspector import encoded, reply_to
+from flott.runtime.jobmanager.inspection.inspectors import Inspectors
+from flott.runtime.jobmanager.inspection.questions import InspectionSubject, Question
+from flott.runtime.jobmanager.inspection.state_answers import StateAnswers
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_history import JobHistories, JobHistory
 from flott.runtime.jobmanager.views.job_view import (
@@ -255,6 +260,19 @@ def task_manager() -> TaskManagerView:
     )
 
 
+class InspectorHere:
+    """An inspector in this process."""
+
+    def __init__(self, subject: InspectionSubject):
+        self._states = StateAnswers(subject.checkpoint_directory, time.monotonic)
+
+    def ask(self, question: Question, timeout_s: float) -> bytes:
+        return encoded(reply_to(self._states, question))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Nothing is to be ended."""
+
+
 @dataclass
 class FakeCluster:
     """Answers from data; remembers orders. An order is done at once unless ``held``; then ``release`` ends it."""
@@ -270,6 +288,9 @@ class FakeCluster:
     known: dict[str, JobView] = field(default_factory=dict)
     executors: list[TaskManagerView] = field(default_factory=lambda: [task_manager()])
     histories: JobHistories = field(default_factory=JobHistories)
+    questions: list[Question] = field(default_factory=list)
+    checkpoint_directory: str = ""
+    inspectors: Inspectors = field(default_factory=lambda: Inspectors(InspectorHere))
 
     def __post_init__(self) -> None:
         jobs = (
@@ -303,6 +324,11 @@ class FakeCluster:
 
     def history(self, job_id: str) -> JobHistory:
         return self.histories.of(self.job(job_id))
+
+    def inspect(self, job_id: str, question: Question) -> Future[dict[str, Any]]:
+        self.job(job_id)
+        self.questions.append(question)
+        return self.inspectors.ask(InspectionSubject(job_id, self.checkpoint_directory), question)
 
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         self.submissions[submission.job_id] = submission

@@ -52,7 +52,7 @@ from flott.rest.shapes.job.failures import JobFailures, job_failures
 from flott.rest.shapes.job.job_configuration import JobConfiguration, job_configuration
 from flott.rest.shapes.job.job_detail import JobDetail, job_detail
 from flott.rest.shapes.job.jobs import JobIdsWithStatus, JobsOverview, job_ids, jobs_overview
-from flott.rest.shapes.job.late_records import LateLedger, late_ledger
+from flott.rest.shapes.job.late_records import LateDataReply, late_ledger
 from flott.rest.shapes.job.plan import JobPlanReply, job_plan_reply
 from flott.rest.shapes.live.jobs import LiveOverview, live_overview
 from flott.rest.shapes.live.timeline import Timeline, timeline
@@ -121,7 +121,7 @@ OF_A_JOB: Sequence[tuple[Any, Callable[[JobView], Any]]] = (
     (Checkpoints, checkpoints),
     (JobEpochs, job_epochs),
     (JobFailures, job_failures),
-    (LateLedger, late_ledger),
+    (LateDataReply, late_ledger),
     (LiveOverview, lambda job: live_overview([job], [], NOW)),
     (LiveJob, live_job),
     (LiveSeries, lambda job: live_series(history_of(job).points())),

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from flott.rest.conditional import FRESH_SECONDS
 from flott.rest.endpoint import Endpoint, RestCall
 from flott.rest.shapes.job.failures import JobFailures, job_failures
-from flott.rest.shapes.job.late_records import LateLedger, late_ledger
+from flott.rest.shapes.job.late_records import LateDataReply, late_ledger
 from flott.rest.shapes.live.jobs import AllSeries, LiveOverview, all_series, live_overview
 from flott.rest.shapes.live.timeline import Timeline, timeline
 from flott.rest.shapes.live.vertices import (
@@ -93,6 +93,6 @@ ENDPOINTS = (
     _get(f"{_JOB}/series", series_of_job, LiveSeries, "The numbers of the last ten minutes of a job"),
     _get(f"{_JOB}/vertices/:vertexid", vertex, LiveVertexDetail, "A vertex with its subtasks and their skew"),
     _get(f"{_JOB}/timeline", job_timeline, Timeline, "The last epochs with their phases, and what happened between"),
-    _get(f"{_JOB}/late", late, LateLedger, "The late-data ledger, with samples"),
+    _get(f"{_JOB}/late", late, LateDataReply, "The late-data ledger, with samples"),
     _get(f"{_JOB}/failures", failures, JobFailures, "Failure cards, and the command that runs the epoch again"),
 )

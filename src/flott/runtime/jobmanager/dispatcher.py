@@ -14,6 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from flott.errors import ClusterError, FlottError, JobEndedError, JobNotFoundErr
 from flott.runtime.clock import Clock
 from flott.runtime.entrypoint.running_job import clean_up_after
 from flott.runtime.jobmanager.folders import ClusterFolders
+from flott.runtime.jobmanager.inspection.questions import InspectionSubject
 from flott.runtime.jobmanager.job_life_cycle import (
     Action,
     AnswerOrder,
@@ -58,7 +60,7 @@ from flott.runtime.jobmanager.job_life_cycle import (
     on_event,
 )
 from flott.runtime.jobmanager.job_settings import check_shared_storage, job_settings, restart_rules
-from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore, KeptJobs
+from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore, KeptJobs, read_submission
 from flott.runtime.jobmanager.object_job_store import ObjectJobStore
 from flott.runtime.jobmanager.processes.channel import Assignment
 from flott.runtime.jobmanager.processes.job_process import JobProcess, JobProcessListener
@@ -187,6 +189,16 @@ class Dispatcher:
     def history(self, job_id: str) -> JobHistory:
         """Return the recent past of a job; raise ``JobNotFoundError`` if there is none."""
         return self._histories.of(self.job(job_id))
+
+    def subject(self, job_id: str) -> InspectionSubject:
+        """Return what an inspector needs to know of a job; raise ``JobNotFoundError`` if there is none."""
+        view, entry = self.job(job_id), self._running(job_id)
+        settings = entry.settings if entry is not None else view.configuration
+        submission, files, contents = entry.submission if entry is not None else None, None, None
+        with suppress(OSError, FlottError):  # the program of an ended job may not be kept
+            submission = submission or read_submission(self._folders.jobs / job_id)
+            files, contents = self._store.files_of(job_id), self._store.contents_of(job_id)
+        return InspectionSubject(job_id, view.checkpoint_directory, settings, submission, files, contents)
 
     def process_of(self, job_id: str) -> JobProcess | None:
         """Return the process of a job, if it has one."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from flott.common.configuration import Configuration
+from flott.runtime.jobmanager.inspection.questions import Question
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.views.job_history import JobHistory
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView, TaskManagerView
@@ -46,6 +47,9 @@ class ClusterGateway(Protocol):
 
     def history(self, job_id: str) -> JobHistory:
         """Return the recent past of a job; raise ``JobNotFoundError`` if there is none."""
+
+    def inspect(self, job_id: str, question: Question) -> Future[dict[str, Any]]:
+        """Ask about the state or the records of a job, in a process of its own. Raise ``JobNotFoundError``."""
 
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         """Keep a job and start it; done when it is kept. ``files`` are those the submission names; they are moved."""

@@ -16,6 +16,8 @@ from flott.runtime.checkpoint.savepoint_files import dispose_savepoint
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.dispatcher import Dispatcher
 from flott.runtime.jobmanager.folders import ClusterFolders
+from flott.runtime.jobmanager.inspection.inspectors import Inspectors
+from flott.runtime.jobmanager.inspection.questions import Question
 from flott.runtime.jobmanager.submission import JobSubmission
 from flott.runtime.jobmanager.task_resources import TaskResources, make_task_resources
 from flott.runtime.jobmanager.views.job_history import JobHistory
@@ -50,6 +52,7 @@ class JobManager:
             on_gone=self.resources.job_gone,
         )
         self._work = ThreadPoolExecutor(max_workers=4, thread_name_prefix="jobmanager")
+        self._inspectors = Inspectors()
         self._ended = threading.Event()
         self._closing = threading.Lock()
 
@@ -86,6 +89,7 @@ class JobManager:
         """End jobs where they stand, and Spark. ``at_once``: another JobManager leads, so nothing is waited for."""
         self._ended.set()
         with self._closing:
+            self._inspectors.close()
             self.dispatcher.close(at_once=at_once)
             self._work.shutdown(wait=False, cancel_futures=True)
             self.resources.close()
@@ -112,6 +116,9 @@ class JobManager:
 
     def history(self, job_id: str) -> JobHistory:
         return self.dispatcher.history(job_id)
+
+    def inspect(self, job_id: str, question: Question) -> Future[dict[str, Any]]:
+        return self._inspectors.ask(self.dispatcher.subject(job_id), question)
 
     def submit(self, submission: JobSubmission, files: Mapping[str, Path]) -> Future[None]:
         return self.dispatcher.submit(submission, files)

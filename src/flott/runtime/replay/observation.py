@@ -46,6 +46,7 @@ class Watch:
 
     operators: frozenset[OperatorId] = frozenset()
     key: Any = ANY_KEY
+    limit: int | None = None  #: so many records of each side of an operator are kept to be shown; None: all
 
     def wants_key(self, operator: Operator, index: int) -> KeyedInput | None:
         """Return how keys of an input are found, if one of them is looked for."""
@@ -76,9 +77,11 @@ class Passage:
     #: How many bytes that are not to be shown are kept, to find where two replays differ.
     SPARE_BYTES = 8 << 20
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self.count = 0
         self.is_whole = True  #: whether all batches are kept
+        self._limit = limit
+        self._shown = 0
         self._batches: list[SeenBatch] = []
         self._spare = 0
         self._hash = blake2b(digest_size=16)
@@ -90,7 +93,10 @@ class Passage:
         self.count += len(batch)
         self._hash.update(f"{subtask}:{port}:{len(payload)}:".encode())
         self._hash.update(payload)
-        if not keep:
+        keep = keep and (self._limit is None or self._shown < self._limit)
+        if keep:
+            self._shown += len(batch)
+        else:
             self._spare += len(payload)
         if keep or self._spare <= self.SPARE_BYTES:
             self._batches.append(SeenBatch(subtask, port, payload, keep))
@@ -137,7 +143,8 @@ class Observer:
 
     def _wrap(self, operator: Operator) -> None:
         ident, subtask = operator.context.operator.id, operator.context.subtask
-        traffic = self.traffic.setdefault(ident, SeenTraffic())
+        limit = self._watch.limit
+        traffic = self.traffic.setdefault(ident, SeenTraffic(Passage(limit), Passage(limit)))
         kept = _Attribution(ident in self._watch.operators, self._watch.key is not ANY_KEY)
         operator.emit = _noting(traffic, subtask, "", kept, operator.emit)
         operator.side_emits = {

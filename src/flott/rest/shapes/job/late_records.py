@@ -31,11 +31,11 @@ LedgerLine = TypedDict(
 )
 
 
-class LateLedger(TypedDict):
+class LateDataReply(TypedDict):
     operators: list[LedgerLine]
 
 
-def late_ledger(job: JobView) -> LateLedger:
+def late_ledger(job: JobView) -> LateDataReply:
     """Return the ledger, in the order in which operators first appeared in it."""
     vertices = {operator.id: vertex.id for vertex in job.vertices for operator in vertex.operators}
     return {"operators": [_line(ident, vertices.get(ident), entry) for ident, entry in job.ledger.items()]}

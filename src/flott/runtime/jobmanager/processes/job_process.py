@@ -200,14 +200,14 @@ def _start(descriptor: int, output: OutputFile, echo: bool) -> subprocess.Popen[
             stdout=None if echo else out,
             stderr=None if echo else out,
             pass_fds=[descriptor],
-            env=_environment(),
+            env=child_environment(),
             start_new_session=True,  # a terminal's Ctrl-C is the JobManager's to answer
         )
     finally:
         os.close(out)
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """Return the environment variables without the settings of the JobManager, its secrets among them.
 
     Flott may be on the path by other means than an installation.

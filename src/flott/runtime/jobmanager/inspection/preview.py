@@ -1,0 +1,75 @@
+"""The records of an operator in an epoch: the epoch is run again in this process. Inspector side.
+
+Nothing of the job is touched: ``flott.runtime.replay`` reads the input and the state of the epoch again, writes into a
+folder of its own, and does not run the writers of sinks. Functions of the user run, as they do at every restart.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from flott.common._ids import EpochId
+from flott.common.configuration import Configuration
+from flott.errors import StateError
+from flott.graph.operator_ids import operator_ids
+from flott.graph.stream_graph import StreamGraph
+from flott.runtime.jobmanager.inspection.questions import PreviewRecords
+from flott.runtime.jobmanager.inspection.rendering import rendered
+from flott.runtime.jobmaster.rescaling import find_operator
+from flott.runtime.replay.observation import SeenRecord, SeenTraffic, Watch
+from flott.runtime.replay.recorded_epoch import RecordedEpoch, held, read_epoch, replayable
+from flott.runtime.replay.replay import replayed
+
+#: How often the latest epoch is looked for, if the job deletes it before its files are held.
+_ATTEMPTS = 5
+
+
+def preview(
+    question: PreviewRecords, directory: str, graph: StreamGraph, configuration: Configuration
+) -> dict[str, Any]:
+    """Run an epoch again and return the records that an operator got or emitted."""
+    node = find_operator(graph, question.operator)
+    ident = operator_ids(graph)[node.id]
+    watch = Watch(frozenset({ident}), limit=question.limit)
+    for attempt in range(_ATTEMPTS):
+        try:
+            with (
+                held(_recorded(directory, question.epoch)) as recorded,
+                replayed(recorded, graph, configuration, watch=watch) as once,
+            ):
+                traffic = once.traffic.get(ident) or SeenTraffic()
+                passage = traffic.received if question.side == "received" else traffic.emitted
+                records = list(islice(passage.records(), question.limit))
+                return {
+                    "epoch": recorded.epoch,
+                    "operator": node.uid or node.name,
+                    "side": question.side,
+                    "count": passage.count,
+                    "records": [_record(record) for record in records],
+                    "truncated": passage.count > len(records),
+                    "failure": None if once.card is None else str(once.card),
+                }
+        except StateError:
+            if question.epoch is not None or attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _recorded(directory: str, epoch: int | None) -> RecordedEpoch:
+    if epoch is not None:
+        return read_epoch(directory, EpochId(epoch))
+    for number in reversed(replayable(directory)):
+        found = read_epoch(directory, number)
+        if found.after is not None:
+            return found
+    raise StateError("No epoch can be run again yet: a preview needs an epoch that is complete and still kept.")
+
+
+def _record(record: SeenRecord) -> dict[str, Any]:
+    return {
+        "subtask": record.subtask,
+        "port": record.port,
+        "timestamp": record.timestamp,
+        "value": rendered(record.value),
+    }
