@@ -13,7 +13,7 @@ PROCESSES := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
 WITHOUT_JVM = -q --progress -m "not spark and not connectors and not long" -n $(PROCESSES) --dist loadgroup
 # Tests with Spark wait most of the time: two processes, each with a group of tests that share a Spark (tests/spark/conftest.py).
 WITH_SPARK = -q --progress -m "spark and not connectors and not long" -n 2 --dist loadgroup
-SPARK_TESTS = $(if $(findstring tests/,$(ARGS)),,tests/spark tests/examples tests/connectors)
+SPARK_TESTS = $(if $(findstring tests/,$(ARGS)),,tests/spark tests/web tests/examples tests/connectors)
 
 # A Java that is not on PATH is remembered by scripts/setup. Read when a recipe runs: the file may be made by this very make.
 WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;

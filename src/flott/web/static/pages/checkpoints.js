@@ -2,13 +2,13 @@
  * Checkpoints and savepoints: the history with sizes and durations, each by vertex, and the orders on savepoints.
  */
 
+import { jobAddress } from "../addresses.js";
 import { checkbox, confirm, copy, field } from "../dialogs.js";
 import { h } from "../elements.js";
 import { NONE, bytes, count, dateTime, duration } from "../format.js";
 import { ENDED, badge, button, card, cardWith, fact, facts, moment, table, tag } from "../parts.js";
 import { lineChart } from "../pictures/line_chart.js";
 import { get, getOrNull, outcome, part, post } from "../rest.js";
-import { jobAddress } from "../routes.js";
 import { jobPage, stop, takeSavepoint } from "./job_frame.js";
 
 export default jobPage({ tab: "checkpoints", load, view });

@@ -3,9 +3,9 @@
  */
 
 import { h } from "../elements.js";
-import { settingsTable } from "../settings.js";
 import { card } from "../parts.js";
 import { get } from "../rest.js";
+import { settingsTable } from "../settings.js";
 
 export default { title: () => "Configuration", load, view, pause: 30000 };
 

@@ -2,13 +2,13 @@
  * One executor: memory, the subtasks that run there, its log.
  */
 
+import { jobAddress } from "../addresses.js";
 import { h } from "../elements.js";
 import { bytes, count, duration } from "../format.js";
 import { loadLog, logView } from "../log_view.js";
 import { badge, card, fact, facts, link, table } from "../parts.js";
 import { shareBar } from "../pictures/share_bar.js";
 import { get, part } from "../rest.js";
-import { jobAddress } from "../routes.js";
 
 export default { title: (context) => `Executor ${context.params.executor}`, load, view };
 

@@ -2,12 +2,12 @@
  * What all pages of a job share: its name, status and numbers, the orders, and the tabs.
  */
 
+import { jobAddress } from "../addresses.js";
 import { confirm, checkbox, field } from "../dialogs.js";
 import { h } from "../elements.js";
 import { NONE, age, bytes, count, dateTime, lag, rate, watermark } from "../format.js";
 import { ENDED, badge, button, fact, facts, link, moment } from "../parts.js";
 import { get, now, outcome, part, patch, post } from "../rest.js";
-import { jobAddress } from "../routes.js";
 
 const TABS = [
   ["", "Graph"],

@@ -2,12 +2,12 @@
  * Overview: the cluster in numbers, and every job with its status, rates and ages.
  */
 
+import { jobAddress } from "../addresses.js";
 import { h } from "../elements.js";
 import { NONE, age, bytes, count, isNumber, lag, percent, rate, shortId } from "../format.js";
 import { ENDED, badge, card, cardWith, choice, fact, facts, link, moment, table, tag } from "../parts.js";
 import { sparkline } from "../pictures/sparkline.js";
 import { get, now } from "../rest.js";
-import { jobAddress } from "../routes.js";
 
 export default { title: () => "Overview", load, view };
 

@@ -2,12 +2,12 @@
  * Submit: upload a program, look at its plan, and run it with arguments, a parallelism and a savepoint.
  */
 
+import { jobAddress } from "../addresses.js";
 import { checkbox, confirm, field, notify } from "../dialogs.js";
 import { h } from "../elements.js";
 import { button, card, moment, table } from "../parts.js";
 import { graph } from "../pictures/graph.js";
 import { get, part, post, remove, upload } from "../rest.js";
-import { jobAddress } from "../routes.js";
 
 export default { title: () => "Submit", load, view, pause: 10000 };
 

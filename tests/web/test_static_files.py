@@ -1,0 +1,138 @@
+"""The files of the web UI: what they may contain, and how they are served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import flott.web
+from flott.common.configuration import Configuration
+from flott.rest.app import create_app
+from flott.runtime.jobmanager.programs import ProgramStore
+from flott.web.static_files import static_files
+from tests.unit.rest.fake_cluster import FakeCluster
+
+STATIC = Path(flott.web.__file__).parent / "static"
+SCRIPTS = sorted(STATIC.rglob("*.js"))
+TEXTS = sorted(file for file in STATIC.rglob("*") if file.suffix in (".js", ".css", ".html", ".svg"))
+
+#: What turns text into markup or code.
+DANGEROUS = (
+    "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "javascript:",
+    "DOMParser", "createContextualFragment", "setAttribute(\"style\"", "setHTML",
+)  # fmt: skip
+
+
+def name(file: Path) -> str:
+    return file.relative_to(STATIC).as_posix()
+
+
+Serve = Callable[..., TestClient]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Serve:
+    def serve(**settings: object) -> TestClient:
+        configuration = Configuration.of({key.replace("__", "."): value for key, value in settings.items()})
+        cluster = FakeCluster(tmp_path, configuration)
+        app = create_app(cluster, ProgramStore(tmp_path / "programs", configuration))
+        return TestClient(app, base_url="http://localhost:8081", raise_server_exceptions=False, follow_redirects=False)
+
+    return serve
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=name)
+def test_no_script_makes_markup_or_code_of_text(file: Path) -> None:
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", "", file.read_text(), flags=re.DOTALL)
+    assert [word for word in DANGEROUS if word in code] == []
+    if file.name != "elements.js":
+        assert "srcdoc" not in code
+        assert "createElement" not in code, "elements are made by elements.js"
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=name)
+def test_no_file_names_another_origin(file: Path) -> None:
+    found = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", file.read_text().replace("http://www.w3.org/2000/svg", ""))
+    assert found == []
+
+
+def test_the_page_has_no_inline_script_or_style() -> None:
+    page = (STATIC / "index.html").read_text()
+    assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
+    assert "<style" not in page
+    assert re.findall(r"\son\w+=|\sstyle=", page) == []
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=name)
+def test_every_module_says_on_top_what_it_is_for(file: Path) -> None:
+    assert file.read_text().startswith("/**\n * ")
+
+
+def test_every_import_leads_to_a_file_and_every_file_is_imported() -> None:
+    imported = {STATIC / "main.js"}
+    for file in SCRIPTS:
+        for path in re.findall(r'from "(\.[^"]+)"', file.read_text()):
+            target = (file.parent / path).resolve()
+            assert target.is_file(), f"{name(file)} imports {path}"
+            imported.add(target)
+    assert {name(file) for file in SCRIPTS} == {name(file) for file in imported}
+
+
+def test_every_page_has_an_address() -> None:
+    routes = (STATIC / "routes.js").read_text()
+    parts = {"job_frame.js", "log_in.js", "vertex.js"}  # shown inside of other pages
+    pages = {file.name for file in (STATIC / "pages").glob("*.js")} - parts
+    assert {page for page in pages if f'"./pages/{page}"' not in routes} == set()
+
+
+def test_all_files_together_are_small() -> None:
+    assert sum(len(file.content) for file in static_files().values()) < 300_000
+
+
+def test_the_root_leads_to_the_web_ui_and_its_files_are_guarded_by_a_policy(serve: Serve) -> None:
+    client = serve()
+    first = client.get("/")
+    assert (first.status_code, first.headers["location"]) == (307, "web/")
+    for path, kind in (("/web/", "text/html"), ("/web/main.js", "text/javascript"), ("/web/style.css", "text/css")):
+        reply = client.get(path)
+        assert reply.status_code == 200
+        assert reply.headers["content-type"].startswith(kind)
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again(serve: Serve) -> None:
+    client = serve()
+    first = client.get("/web/main.js")
+    again = client.get("/web/main.js", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("path", ["/web/nosuch.js", "/web/../static_files.py", "/web/%2e%2e/static_files.py", "/webx"])
+def test_nothing_but_the_files_is_served(serve: Serve, path: str) -> None:
+    assert serve().get(path).status_code == 404
+
+
+def test_with_a_token_the_files_are_open_and_the_data_is_not(serve: Serve) -> None:
+    client = serve(flott__rest__token="s3cret")
+    assert client.get("/web/").status_code == 200
+    assert client.get("/").status_code == 307
+    assert client.get("/flott/live").status_code == 401
+
+
+def test_a_foreign_host_name_gets_no_file(serve: Serve) -> None:
+    assert serve().get("/web/", headers={"Host": "evil.example"}).status_code == 403
+
+
+def test_flinks_dashboard_takes_the_root_and_the_web_ui_stays(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "flink").mkdir()
+    (tmp_path / "flink" / "index.html").write_text("<title>Flink</title>")
+    client = serve(flott__web__dashboard=str(tmp_path / "flink"))
+    assert "Flink" in client.get("/").text
+    assert "Flott" in client.get("/web/").text
