@@ -359,6 +359,12 @@ class FakeCluster:
     def dispose_savepoint(self, path: str) -> Future[None]:
         return self._ordered(None, "dispose", path)
 
+    def export_savepoint(self, path: str, directory: str) -> Future[str]:
+        return self._ordered(f"{directory}/copy", "export", path, directory)
+
+    def restore(self, job_id: str, savepoint: str, *, allow_non_restored_state: bool) -> Future[str]:
+        return self._ordered("f" * 32, "restore", job_id, savepoint, allow_non_restored_state)
+
     def task_managers(self) -> Sequence[TaskManagerView]:
         return tuple(self.executors)
 

@@ -128,3 +128,26 @@ def test_what_a_task_manager_said_is_put_together(client: TestClient, job_log: P
     [file] = client.get(f"/taskmanagers/{TASK_MANAGER}/logs").json()["logs"]
     assert (file["name"], file["size"]) == ("taskmanager.log", len(reply.content))
     assert client.get(f"/taskmanagers/{TASK_MANAGER}/log").text == reply.text
+
+
+def test_a_log_is_searched_whatever_the_case(client: TestClient, job_log: Path, cluster: FakeCluster) -> None:
+    assert lines(client, "search=LINE 2") == ["2"]
+    assert lines(client, "search=sum&tail=1") == ["4"]
+    assert lines(client, "search=") == ["1", "2", "3", "4"]
+    assert lines(client, "search=nowhere&offset=0") == []
+    (cluster.log_folder / "jobmanager.log").write_bytes(entry(1) + entry(2, "ERROR") + b"a plain Line\n")
+    for query, expected in (("search=PLAIN", 1), ("search=line", 3), ("level=ERROR", 1), ("tail=2", 2)):
+        assert len(client.get(f"/jobmanager/log?{query}").text.splitlines()) == expected
+
+
+def test_the_log_of_the_jobmanager_is_followed(client: TestClient, cluster: FakeCluster) -> None:
+    log = cluster.log_folder / "jobmanager.log"
+    log.write_bytes(entry(1) + entry(2))
+    last = client.get("/jobmanager/log?tail=1")
+    assert last.text.endswith("line 2\n")
+    with log.open("ab") as file:
+        file.write(entry(3))
+    more = client.get("/jobmanager/log", params={"offset": last.headers["x-flott-log-cursor"]})
+    assert more.text.endswith("line 3\n")
+    assert len(more.text.splitlines()) == 1
+    assert client.get("/jobmanager/log?offset=x").status_code == 400

@@ -200,6 +200,25 @@ def test_a_savepoint_is_disposed_of(client: TestClient, cluster: FakeCluster) ->
     assert client.post("/savepoint-disposal", json={}).status_code == 400
 
 
+def test_a_savepoint_is_exported(client: TestClient, cluster: FakeCluster) -> None:
+    reply = client.post("/flott/savepoint-export", json={"savepoint-path": "/s/1", "target-directory": "/backup"})
+    assert reply.status_code == 202
+    outcome = client.get(f"/flott/savepoint-export/{reply.json()['request-id']}")
+    assert outcome.json() == completed({"location": "/backup/copy"})
+    assert cluster.orders == [("export", "/s/1", "/backup")]
+    assert client.post("/flott/savepoint-export", json={"savepoint-path": "/s/1"}).status_code == 400
+
+
+def test_a_job_is_restored_from_a_savepoint(client: TestClient, cluster: FakeCluster) -> None:
+    for allow in (None, True):
+        body = {"savepoint-path": "/s/1", "allow-non-restored-state": allow}
+        reply = client.post(f"/jobs/{FINISHED}/flott/restore", json=body)
+        assert (reply.status_code, reply.json()) == (202, {"jobid": "f" * 32})
+    assert cluster.orders == [("restore", FINISHED, "/s/1", False), ("restore", FINISHED, "/s/1", True)]
+    assert client.post(f"/jobs/{UNKNOWN}/flott/restore", json={"savepoint-path": "/s/1"}).status_code == 404
+    assert client.post(f"/jobs/{FINISHED}/flott/restore", json={}).status_code == 400
+
+
 # -------------------------------------------------------------------------------------------------------------- rescale
 
 

@@ -112,3 +112,13 @@ def test_as_many_failures_are_shown_as_asked_for(client: TestClient) -> None:
 def test_no_reply_shows_the_token(client: TestClient) -> None:
     for path in (f"/jobs/{RUNNING}/jobmanager/config", f"/applications/{RUNNING}/jobmanager/config"):
         assert {"key": "flott.rest.token", "value": "******"} in client.get(path).json()
+
+
+def test_the_subtasks_of_an_executor_are_those_that_ran_there(client: TestClient, cluster: FakeCluster) -> None:
+    subtasks = client.get(f"/taskmanagers/{TASK_MANAGER}/flott/subtasks").json()["subtasks"]
+    running = {job.job_id for job in cluster.jobs() if not job.status.is_terminal_state()}
+    assert {one["job"] for one in subtasks} == running
+    windows = [(one["subtask"], one["worker"]) for one in subtasks if one["vertex"] == WINDOW]
+    assert windows[:2] == [(0, 4000), (1, 4001)]
+    cluster.executors = [replace(cluster.executors[0], id="elsewhere")]
+    assert client.get("/taskmanagers/elsewhere/flott/subtasks").json() == {"subtasks": []}

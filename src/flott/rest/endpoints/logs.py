@@ -58,18 +58,23 @@ async def job_manager_logs(call: RestCall) -> LogList:
 
 
 async def job_manager_file(call: RestCall) -> Response:
-    """Return one log file of the JobManager."""
-    return await _whole(call.gateway.log_folder, call.path["logname"])
+    """Return one log file of the JobManager, or lines of it."""
+    return await _of_job_manager(call, call.path["logname"])
 
 
 async def job_manager_log(call: RestCall) -> Response:
-    """Return the main log of the JobManager."""
-    return await _whole(call.gateway.log_folder, JOB_MANAGER_LOG)
+    """Return the main log of the JobManager, or lines of it."""
+    return await _of_job_manager(call, JOB_MANAGER_LOG)
 
 
 async def job_manager_output(call: RestCall) -> Response:
-    """Return the output of the JobManager."""
-    return await _whole(call.gateway.log_folder, JOB_MANAGER_OUTPUT)
+    """Return the output of the JobManager, or lines of it."""
+    return await _of_job_manager(call, JOB_MANAGER_OUTPUT)
+
+
+async def _of_job_manager(call: RestCall, name: str) -> Response:
+    wanted = LogFilter(level=call.query["level"], search=call.query["search"] or None)
+    return await _chosen(call, call.gateway.log_folder, name, wanted)
 
 
 # ------------------------------------------------------------------------------------------------------ task managers
@@ -116,16 +121,15 @@ async def job_log(call: RestCall) -> Response:
     name = call.path.get("logname", JOB_LOG)
     query = call.query
     operator = _name_of(job, query["operator"])
-    wanted = LogFilter(level=query["level"], operator=operator, subtask=query["subtask"])
+    wanted = LogFilter(
+        level=query["level"], operator=operator, subtask=query["subtask"], search=query["search"] or None
+    )
     cursor = _cursor(query["offset"])
     files = await asyncio.to_thread(list_logs, folder)
     if name == JOB_LOG and not any(file.name.startswith(JOB_LOG) for file in files):
         # The job is known before its process writes the first line. Until then its log is empty, not missing.
         return _text("", {CURSOR_HEADER: str(cursor or LogCursor())})
-    if query["tail"] is None and query["offset"] is None:
-        return await _whole(folder, name, wanted)
-    found = await _read(folder, name, cursor=cursor, tail=query["tail"] if cursor is None else None, wanted=wanted)
-    return _text(found.text, {CURSOR_HEADER: str(found.cursor)})
+    return await _chosen(call, folder, name, wanted)
 
 
 def _name_of(job: JobView, operator: str | None) -> str | None:
@@ -151,6 +155,16 @@ def _cursor(text: str | None) -> LogCursor | None:
 async def _listed(folder: Path) -> LogList:
     files = await asyncio.to_thread(list_logs, folder)
     return {"logs": [{"name": file.name, "size": file.size, "mtime": file.mtime_ms} for file in files]}
+
+
+async def _chosen(call: RestCall, folder: Path, name: str, wanted: LogFilter) -> Response:
+    """Return the lines of a log that the query selects: all, the last ones, or those after a position."""
+    query = call.query
+    if query["tail"] is None and query["offset"] is None:
+        return await _whole(folder, name, wanted)
+    cursor = _cursor(query["offset"])
+    found = await _read(folder, name, cursor=cursor, tail=query["tail"] if cursor is None else None, wanted=wanted)
+    return _text(found.text, {CURSOR_HEADER: str(found.cursor)})
 
 
 async def _whole(folder: Path, name: str, wanted: LogFilter | None = None) -> Response:
@@ -184,12 +198,16 @@ def _text(text: str, headers: dict[str, str] | None = None) -> Response:
     return PlainTextResponse(text.encode("utf-8", "replace"), headers=headers)
 
 
-_JOB_QUERY = (
+_LINES = (
     Query("tail", int, None, "only the last lines", minimum=0, maximum=MAX_TAIL),
     Query("offset", str, None, f"where to continue: a position, or the value of the header {CURSOR_HEADER}"),
     Query(
         "level", str, None, "this level and those above it", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
     ),
+    Query("search", str, None, "only lines that contain this text, in upper or lower case"),
+)
+_JOB_QUERY = (
+    *_LINES,
     Query("operator", str, None, "only lines of this operator, by name, uid or id"),
     Query("subtask", int, None, "only lines of this subtask", minimum=0),
 )
@@ -201,9 +219,9 @@ def _get(path: str, handler: Any, reply: Any, summary: str, query: tuple[Query, 
 
 ENDPOINTS = (
     _get("/jobmanager/logs", job_manager_logs, LogList, "The log files of the JobManager"),
-    _get("/jobmanager/logs/:logname", job_manager_file, str, "A log file of the JobManager"),
-    _get("/jobmanager/log", job_manager_log, str, "The log of the JobManager"),
-    _get("/jobmanager/stdout", job_manager_output, str, "The output of the JobManager"),
+    _get("/jobmanager/logs/:logname", job_manager_file, str, "A log file of the JobManager", _LINES),
+    _get("/jobmanager/log", job_manager_log, str, "The log of the JobManager", _LINES),
+    _get("/jobmanager/stdout", job_manager_output, str, "The output of the JobManager", _LINES),
     _get("/taskmanagers/:taskmanagerid/logs", task_manager_logs, LogList, "The logs of a task manager"),
     _get("/taskmanagers/:taskmanagerid/logs/:logname", task_manager_file, str, "A log of a task manager"),
     _get("/taskmanagers/:taskmanagerid/log", task_manager_log, str, "The log of a task manager, for all jobs"),

@@ -20,10 +20,13 @@ from flott.rest.shapes.job.orders import (
     CheckpointState,
     DisposalRequest,
     EmptyResponse,
+    ExportRequest,
     HeartbeatRequest,
     OrderState,
     RequirementsResponse,
     ResourceRequirements,
+    RestoreRequest,
+    RestoreResponse,
     SavepointRequest,
     SavepointState,
     StopRequest,
@@ -115,6 +118,25 @@ async def dispose(call: RestCall) -> Mapping[str, Any]:
 def disposal_state(call: RestCall) -> Mapping[str, Any]:
     """Return the status of a disposal."""
     return call.operations.outcome(_DISPOSALS, call.path["triggerid"]).reply(lambda _: {})
+
+
+async def export(call: RestCall) -> Mapping[str, Any]:
+    """Copy a savepoint, so that the copy depends on nothing."""
+    path, target = call.body["savepoint-path"], call.body["target-directory"]
+    return await _triggered(call, _EXPORTS, lambda: call.gateway.export_savepoint(path, target))
+
+
+def export_state(call: RestCall) -> Mapping[str, Any]:
+    """Return the status of an export."""
+    return call.operations.outcome(_EXPORTS, call.path["triggerid"]).reply(lambda path: {"location": path})
+
+
+async def restore(call: RestCall) -> Mapping[str, Any]:
+    """Submit the program of an ended job again, from a savepoint."""
+    job_id, path = call.job().job_id, call.body["savepoint-path"]
+    allow = bool(call.body.get("allow-non-restored-state"))
+    submitted = await carried_out(lambda: call.gateway.restore(job_id, path, allow_non_restored_state=allow))
+    return {"jobid": submitted}
 
 
 # ------------------------------------------------------------------------------------------------------------ rescale
@@ -211,6 +233,7 @@ def shut_down(call: RestCall) -> Mapping[str, Any]:
 # ------------------------------------------------------------------------------------------------------------- shared
 
 _DISPOSALS = "the disposal of savepoints"
+_EXPORTS = "the export of savepoints"
 
 
 def _savepoints(call: RestCall) -> str:
@@ -314,6 +337,34 @@ ENDPOINTS = (
         OrderState,
         "How the deletion of a savepoint stands",
         "savepoints",
+    ),
+    Endpoint(
+        "POST",
+        "/flott/savepoint-export",
+        export,
+        TriggerResponse,
+        "Copy a savepoint with all it refers to",
+        "savepoints",
+        body=ExportRequest,
+        status=202,
+    ),
+    Endpoint(
+        "GET",
+        "/flott/savepoint-export/:triggerid",
+        export_state,
+        SavepointState,
+        "How the copy of a savepoint stands",
+        "savepoints",
+    ),
+    Endpoint(
+        "POST",
+        "/jobs/:jobid/flott/restore",
+        restore,
+        RestoreResponse,
+        "Submit the program of an ended job again, from a savepoint",
+        "savepoints",
+        body=RestoreRequest,
+        status=202,
     ),
     Endpoint(
         "POST",

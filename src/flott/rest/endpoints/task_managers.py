@@ -5,6 +5,7 @@ from __future__ import annotations
 from flott.rest import metric_queries
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.shapes.cluster.job_manager import Profilings, no_profilings
+from flott.rest.shapes.cluster.placed_subtasks import PlacedSubtasks, placed_subtasks
 from flott.rest.shapes.cluster.task_managers import (
     TaskManagerDetail,
     TaskManagers,
@@ -34,6 +35,10 @@ def metrics_of_all(call: RestCall) -> list[AggregatedMetric]:
     known = {one.id: one for one in call.gateway.task_managers()}
     chosen = metric_queries.chosen_ids(call, "taskmanagers", list(known))
     return metric_queries.aggregated(call, [task_manager_metrics(known[ident]) for ident in chosen])
+
+
+def subtasks(call: RestCall) -> PlacedSubtasks:
+    return placed_subtasks(call.task_manager().id, call.gateway.jobs())
 
 
 def threads(call: RestCall) -> ThreadDump:
@@ -72,6 +77,7 @@ ENDPOINTS = (
         tag=_TAG,
         query=(metric_queries.NAMES,),
     ),
+    Endpoint("GET", f"{_ONE}/flott/subtasks", subtasks, PlacedSubtasks, "The subtasks that ran here last", tag=_TAG),
     Endpoint("GET", f"{_ONE}/thread-dump", threads, ThreadDump, "The threads of a task manager", tag=_TAG),
     Endpoint("GET", f"{_ONE}/profiler", profilings, Profilings, "Profiles of a task manager: none", tag=_TAG),
 )

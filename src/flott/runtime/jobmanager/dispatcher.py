@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -64,7 +65,7 @@ from flott.runtime.jobmanager.job_store import EndedJob, JobArchive, JobStore, K
 from flott.runtime.jobmanager.object_job_store import ObjectJobStore
 from flott.runtime.jobmanager.processes.channel import Assignment
 from flott.runtime.jobmanager.processes.job_process import JobProcess, JobProcessListener
-from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.submission import JobSubmission, submission_from
 from flott.runtime.jobmanager.views.job_history import JobHistories, JobHistory
 from flott.runtime.jobmanager.views.job_past import JobPast
 from flott.runtime.jobmanager.views.job_view import JobResultView, JobView
@@ -217,6 +218,26 @@ class Dispatcher:
             return self._work.submit(self._take_in, submission, dict(files))
         except RuntimeError:  # the pool was shut down
             return _failed(_ending())
+
+    def submit_again(self, job_id: str, savepoint: str, allow_non_restored_state: bool) -> str:
+        """Submit the program of a job that has ended as a new job, which starts from a savepoint; its id.
+
+        While the job runs that is refused: two jobs would read the same input, and write to the same sinks.
+        """
+        subject = self.subject(job_id)
+        if self._running(job_id) is not None:
+            raise SubmissionError(f"Job {job_id} is running: cancel it, or stop it with a savepoint, and restore then.")
+        if subject.submission is None or subject.files is None:
+            raise SubmissionError(f"The program of job {job_id} is not kept any more: submit it again.")
+        with tempfile.TemporaryDirectory(prefix="restored-", dir=self._folders.own) as folder:
+            if subject.contents is not None:
+                subject.contents.fetch(subject.submission.files, subject.files)
+            files = {file.name: Path(folder, file.name) for file in subject.submission.files}
+            for name, copy in files.items():  # they are moved to the new job
+                shutil.copyfile(subject.files / name, copy)
+            again = submission_from(subject.submission, savepoint, allow_non_restored_state)
+            self.submit(again, files).result()
+        return again.job_id
 
     def order(self, job_id: str, order: Order[R]) -> Future[R]:
         """Give an order to a job; its answer."""

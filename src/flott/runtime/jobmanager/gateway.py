@@ -64,6 +64,12 @@ class ClusterGateway(Protocol):
     def dispose_savepoint(self, path: str) -> Future[None]:
         """Delete a savepoint."""
 
+    def export_savepoint(self, path: str, directory: str) -> Future[str]:
+        """Copy a savepoint with all it refers to into a new folder in a directory; the path of the copy."""
+
+    def restore(self, job_id: str, savepoint: str, *, allow_non_restored_state: bool) -> Future[str]:
+        """Submit the program of a job that has ended again, from a savepoint; the id of the new job."""
+
     def task_managers(self) -> Sequence[TaskManagerView]:
         """Return Spark's executors."""
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from flott.common import _options as options
 from flott.common.configuration import Configuration
-from flott.runtime.checkpoint.savepoint_files import dispose_savepoint
+from flott.runtime.checkpoint.savepoint_files import dispose_savepoint, export_savepoint
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.dispatcher import Dispatcher
 from flott.runtime.jobmanager.folders import ClusterFolders
@@ -132,6 +132,16 @@ class JobManager:
     def _dispose(self, path: str) -> None:
         initialize_object_stores(self.configuration)
         dispose_savepoint(path, sync=options.read(self.configuration, options.STORAGE_SYNC))
+
+    def export_savepoint(self, path: str, directory: str) -> Future[str]:
+        return self._work.submit(self._export, path, directory)
+
+    def _export(self, path: str, directory: str) -> str:
+        initialize_object_stores(self.configuration)
+        return export_savepoint(path, directory, sync=options.read(self.configuration, options.STORAGE_SYNC))
+
+    def restore(self, job_id: str, savepoint: str, *, allow_non_restored_state: bool) -> Future[str]:
+        return self._work.submit(self.dispatcher.submit_again, job_id, savepoint, allow_non_restored_state)
 
     def task_managers(self) -> Sequence[TaskManagerView]:
         return self.resources.task_managers()

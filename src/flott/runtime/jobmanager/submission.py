@@ -10,7 +10,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
+from flott.common import _options as options
 from flott.common._ids import JobId
 from flott.errors import SubmissionError
 from flott.runtime.dependencies.job_dependencies import JobFile as JobFile  # re-exported
@@ -61,6 +63,19 @@ class JobSubmission:
         if len({file.name for file in files}) < len(files):
             raise SubmissionError("Two files of the job have the same name.")
         return made
+
+
+def submission_from(former: JobSubmission, savepoint: str, allow_non_restored_state: bool) -> JobSubmission:
+    """Return the submission of a new job with the same program, which starts from a savepoint and does not own it."""
+    keys = (options.RECOVERY_PATH, options.RECOVERY_CLAIM_MODE, options.IGNORE_UNCLAIMED_STATE,
+            options.RECOVER_FROM_LATEST)  # fmt: skip
+    known = {name for option in keys for name in option.spellings()}
+    kept = {key: value for key, value in former.configuration.items() if key not in known}
+    recovery = {
+        options.RECOVERY_PATH.key: savepoint,
+        options.IGNORE_UNCLAIMED_STATE.key: str(allow_non_restored_state).lower(),
+    }
+    return replace(former, job_id=JobId(uuid4().hex), configuration={**kept, **recovery}, submitted_ms=0)
 
 
 def is_job_id(text: object) -> bool:

@@ -106,11 +106,19 @@ class LogFilter:
     operator: str | None = None  #: its name, or that of its task
     subtask: int | None = None
     task_manager: str | None = None
+    search: str | None = None  #: a part of the entry's text, in upper or lower case
 
     @property
     def takes_all(self) -> bool:
         """Return whether nothing is left out, not even lines that are no entries."""
         return self == LogFilter()
+
+    def takes_line(self, text: str) -> bool:
+        """Return whether a line that is no entry passes the filter. It belongs to no level and no operator."""
+        return self == LogFilter(search=self.search) and self._finds(text)
+
+    def _finds(self, text: str) -> bool:
+        return self.search is None or self.search.lower() in text.lower()
 
     def takes(self, entry: LogEntry) -> bool:
         """Return whether the entry passes the filter."""
@@ -119,6 +127,7 @@ class LogFilter:
             and (self.operator is None or self.operator in (entry.operator, entry.task))
             and (self.subtask is None or self.subtask == entry.subtask)
             and (self.task_manager is None or self.task_manager == entry.task_manager)
+            and (self.search is None or self._finds(entry.text()))
         )
 
 

@@ -268,7 +268,7 @@ def _is_wanted(line: bytes, wanted: LogFilter) -> bool:
     if wanted.takes_all:
         return True
     entry = parse(line)
-    return entry is not None and wanted.takes(entry)
+    return wanted.takes_line(line.decode("utf-8", "replace")) if entry is None else wanted.takes(entry)
 
 
 def _rendered(raw: list[bytes], cursor: LogCursor, wanted: LogFilter) -> LogLines:
@@ -276,8 +276,8 @@ def _rendered(raw: list[bytes], cursor: LogCursor, wanted: LogFilter) -> LogLine
     for line in raw:
         entry = parse(line)
         if entry is None:
-            if wanted.takes_all:
-                lines.append(line.decode("utf-8", "replace"))
+            if wanted.takes_line(text := line.decode("utf-8", "replace")):
+                lines.append(text)
         elif wanted.takes(entry):
             entries.append(entry)
             lines.append(entry.text())

@@ -16,7 +16,7 @@ from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager.job_life_cycle import RestartRules
 from flott.runtime.jobmanager.job_store import has_ended
-from flott.runtime.jobmanager.submission import JobSubmission
+from flott.runtime.jobmanager.submission import JobFile, JobSubmission
 from flott.runtime.jobmanager.views.job_view import EpochView, FailureView
 from flott.runtime.jobmaster.lifecycle import STATUS_MOVES
 from flott.runtime.orders import CancelJob, SuspendJob, TakeCheckpoint
@@ -77,6 +77,32 @@ def test_the_history_of_a_job_goes_on_through_deaths_and_its_end(stage: Stage):
     assert "FINISHED" in [event.text for event in history.events()]
     with pytest.raises(JobNotFoundError):
         stage.dispatcher.history("f" * 32)
+
+
+def test_the_program_of_an_ended_job_is_submitted_again_from_a_savepoint(stage: Stage, tmp_path: Path):
+    (tmp_path / "lib.zip").write_bytes(b"code")
+    settings = {"execution.savepoint.path": "/s/0", "execution.state-recovery.claim-mode": "CLAIM", "spark.x": "kept"}
+    submission = JobSubmission(JOB, "puppet", settings, b"graph", (JobFile("lib.zip", "python"),))
+    stage.dispatcher.submit(submission, {"lib.zip": tmp_path / "lib.zip"}).result(120)
+    process = stage.present()
+    process.say(JobStatus.RUNNING)
+    with pytest.raises(SubmissionError, match="is running"):
+        stage.dispatcher.submit_again(JOB, "/s/1", False)
+    assert process.end(JobStatus.FINISHED)
+    again = stage.dispatcher.submit_again(JOB, "/s/1", True)
+    assert again != JOB
+    started = stage.next(process).assignment
+    assert started.submission.job_id == again
+    assert started.submission.graph == b"graph"
+    assert dict(started.submission.configuration) == {
+        "spark.x": "kept",
+        "execution.state-recovery.path": "/s/1",
+        "execution.state-recovery.ignore-unclaimed-state": "true",
+    }
+    assert (started.files / "lib.zip").read_bytes() == b"code"
+    assert (stage.folders.jobs / JOB / "files" / "lib.zip").read_bytes() == b"code"  # it can be done again
+    with pytest.raises(JobNotFoundError):
+        stage.dispatcher.submit_again("f" * 32, "/s/1", False)
 
 
 def test_what_an_old_process_says_late_is_not_believed(stage: Stage):

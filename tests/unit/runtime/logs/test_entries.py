@@ -92,10 +92,28 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
         (LogFilter(task_manager="3"), True),
         (LogFilter(task_manager="4"), False),
         (LogFilter(level="INFO", operator="Map", subtask=0), False),
+        (LogFilter(search=ENTRY.message.upper()), True),
+        (LogFilter(search="[map (2/"), True),
+        (LogFilter(search="elsewhere"), False),
+        (LogFilter(search=ENTRY.message, subtask=0), False),
     ],
 )
 def test_a_filter_takes_what_fits_all_of_it(wanted: LogFilter, taken: bool) -> None:
     assert wanted.takes(ENTRY) is taken
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken"),
+    [
+        (LogFilter(), True),
+        (LogFilter(search="PRINTED"), True),
+        (LogFilter(search="other"), False),
+        (LogFilter(level="DEBUG"), False),
+        (LogFilter(level="DEBUG", search="printed"), False),
+    ],
+)
+def test_a_line_that_is_no_entry_is_only_searched(wanted: LogFilter, taken: bool) -> None:
+    assert wanted.takes_line("printed by something") is taken
 
 
 def test_a_time_has_milliseconds() -> None:

@@ -30,6 +30,19 @@ SavepointRequest = TypedDict(
     },
 )
 DisposalRequest = TypedDict("DisposalRequest", {"savepoint-path": str})
+ExportRequest = TypedDict(
+    "ExportRequest",
+    {"savepoint-path": str, "target-directory": str, "triggerId": NotRequired[TriggerId | None]},
+)
+RestoreRequest = TypedDict(
+    "RestoreRequest", {"savepoint-path": str, "allow-non-restored-state": NotRequired[bool | None]}
+)
+
+
+class RestoreResponse(TypedDict):
+    """The job that was submitted."""
+
+    jobid: str
 
 
 class StopRequest(TypedDict):
