@@ -19,7 +19,7 @@ SPARK_TESTS = $(if $(findstring tests/,$(ARGS)),,tests/spark tests/web tests/exa
 WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-kafka test test-unit test-spark test-connectors test-long simulation check lint types layers bench docs wheel clean
+.PHONY: help install demo demo-kafka test test-unit test-spark test-connectors test-long simulation check lint types layers bench docs screenshots wheel clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ docs: $(READY)  ## write the pages and pictures that are made from the code
 	@$(PY) -m scripts.connectors_page
 	@$(PY) -m scripts.sql_page
 	@$(PY) -m scripts.drawings
+
+screenshots: $(READY)  ## take the pictures of the web UI from real jobs; needs Chromium
+	@$(WITH_JAVA) $(PY) -m scripts.screenshots
 
 wheel: $(READY)  ## build dist/flott-*.whl
 	@$(PY) -m build --wheel --outdir dist

@@ -124,6 +124,17 @@ def test_an_order_is_asked_about_before_it_is_sent(seen: Viewer) -> None:
     page.get_by_text("The job is being cancelled.").wait_for()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", ["/", f"/jobs/{RUNNING}", f"/jobs/{RUNNING}/checkpoints", "/submit"])
+def test_axe_finds_nothing(seen: Viewer, browser: Any, address: str, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    # The policy forbids what axe does to the page; the page itself is the same.
+    page = viewer(browser, seen.url, bypass_csp=True, color_scheme=scheme).open(address)
+    found = axe.run(page).response["violations"]
+    page.context.close()
+    assert [(one["id"], one["nodes"][0]["target"], one["nodes"][0]["failureSummary"]) for one in found] == []
+
+
 def test_fifty_jobs_of_ten_vertices_are_shown(browser: Any, tmp_path: Path) -> None:
     cluster = busy_cluster(tmp_path)
     with served(cluster) as url:

@@ -86,6 +86,7 @@ def test_a_page_shows_its_data_and_keeps_to_its_width(shop: Shop, address: str) 
     assert shop.visit.problems == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("address", PAGES)
 def test_axe_finds_nothing_on_a_page(shop: Shop, browser: Any, address: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
@@ -133,6 +134,31 @@ def test_a_failure_is_told_with_its_record_and_how_to_replay_it(shop: Shop) -> N
     assert page.locator("main img").count() == 0
     page.get_by_role("table", name="All failures").locator("button").last.click()
     page.get_by_role("heading", name="A failure before").wait_for()
+    page.close()
+    assert shop.visit.problems == []
+
+
+def test_state_is_paged_and_a_key_is_looked_up(shop: Shop) -> None:
+    page = shop.visit.open(f"/jobs/{shop.running}/state")
+    page.get_by_role("button", name="cents").click()
+    rows = page.get_by_role("table", name="Keys and values")
+    rows.locator("tbody tr").nth(5).wait_for()
+    assert rows.locator("tbody tr").count() == 6, "one row for each country"
+    rows.get_by_role("button", name="'Norway'").click()
+    page.get_by_role("table", name="The key").wait_for()
+    page.get_by_role("table", name="History of the key").wait_for()
+    page.close()
+
+
+def test_records_of_a_stream_are_shown_as_text_in_columns(shop: Shop) -> None:
+    page = shop.visit.open(f"/jobs/{shop.running}/preview")
+    page.get_by_label("Operator").select_option(label="Source: orders")
+    page.get_by_role("button", name="Show records").click()
+    records = page.get_by_role("table", name="Records")
+    records.wait_for()
+    assert {"country", "customer", "cents"} <= set(records.locator("th").all_inner_texts())
+    assert page.locator("main script, main img").count() == 0
+    assert page.title() != "owned"
     page.close()
     assert shop.visit.problems == []
 
@@ -197,6 +223,7 @@ def test_the_log_is_searched(shop: Shop) -> None:
     page.close()
 
 
+@pytest.mark.long
 def test_a_job_is_stopped_with_a_savepoint(shop: Shop, tmp_path: Path) -> None:
     job = shop.session.submit(tmp_path / "out", program=PROGRAM, settings={**SELDOM, "parallelism.default": "1"})
     shop.session.await_epochs(job, 1)
@@ -212,12 +239,12 @@ def test_a_job_is_stopped_with_a_savepoint(shop: Shop, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_real_job_manager_goes_away_and_comes_back(shop: Shop, browser: Any, tmp_path: Path) -> None:
-    first = start_session(tmp_path / "own", **{"rest__port": "0"})
+    first = start_session(tmp_path / "own", rest__port="0")
     port = first.url.rpartition(":")[2]
     page = viewer(browser, first.url).open("/")
     first.process.kill_tree()
     page.get_by_text("does not answer").wait_for()
-    again = start_session(tmp_path / "own", **{"rest__port": port})
+    again = start_session(tmp_path / "own", rest__port=port)
     try:
         page.get_by_text("does not answer").wait_for(state="hidden")
     finally:

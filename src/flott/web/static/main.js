@@ -96,7 +96,8 @@ function showPage() {
     update: () => open !== null && open.context === context && open.data !== null && show(open.data),
     refresh: () => open !== null && open.context === context && open.poll.ask(),
     go: (query) => {
-      const kept = Object.entries({ ...context.query, ...query }).filter(([, value]) => value !== null && value !== "");
+      const wanted = Object.entries({ ...context.query, ...query }).filter(([, value]) => value !== null && value !== "");
+      const kept = wanted.map(([name, value]) => [name, String(value)]);
       const text = new URLSearchParams(kept).toString();
       history.replaceState(null, "", `#${found.path}${text === "" ? "" : `?${text}`}`);
       context.query = Object.fromEntries(kept);

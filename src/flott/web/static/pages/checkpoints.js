@@ -66,7 +66,7 @@ function historyTable(history, context) {
   return table({
     caption: "Checkpoints",
     rows: history,
-    key: (one) => one.id,
+    key: (one) => `${one.id}${one.is_savepoint ? one.external_path : ""}`, // a savepoint has the number of a checkpoint
     rowClass: (one) => (String(one.id) === context.query.checkpoint ? "chosen" : null),
     empty: "No checkpoint yet.",
     columns: [

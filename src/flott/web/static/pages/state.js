@@ -21,7 +21,7 @@ async function load(context, signal, path) {
   ]);
   if (catalogue === null) return { kept: [], catalogue: null, answer: null };
   const chosen = chosenState(catalogue, operator, state);
-  const answer = chosen === null ? null : await ask(context, signal, `${path}/flott/state`, { checkpoint: catalogue.checkpoint, operator: chosen.operator.id, state: chosen.state.name });
+  const answer = chosen === null ? null : await ask(context, signal, `${path}/flott/state`, { checkpoint, operator: chosen.operator.id, state: chosen.state.name }, catalogue.checkpoint);
   return { kept: kept ? kept.checkpoints : [], catalogue, chosen, answer };
 }
 
@@ -31,8 +31,11 @@ function chosenState(catalogue, operator, state) {
   return all.find((one) => one.operator.id === operator && one.state.name === state) || all.find((one) => one.state.keyed) || all[0] || null;
 }
 
-/** What the chosen view of the state needs. */
-async function ask(context, signal, path, which) {
+/**
+ * What the chosen view of the state needs. Without a chosen checkpoint, each question is about the latest: a fast job
+ * deletes old checkpoints between two questions.
+ */
+async function ask(context, signal, path, which, catalogueNumber) {
   const { view: kind = "rows", key = "", after = "", prefix = "", before = "" } = context.query;
   const counted = get(withQuery(`${path}/count`, which), { signal });
   if (kind === "key" && key !== "") {
@@ -44,7 +47,7 @@ async function ask(context, signal, path, which) {
     return { kind, found, history: history.history, numbers };
   }
   if (kind === "diff" && before !== "") {
-    const query = { before, after: which.checkpoint, operator: which.operator, state: which.state, limit: PAGE };
+    const query = { before, after: which.checkpoint || catalogueNumber, operator: which.operator, state: which.state, limit: PAGE };
     const [diff, numbers] = await Promise.all([get(withQuery(`${path}/diff`, query), { signal }), counted]);
     return { kind, diff, numbers };
   }
@@ -155,6 +158,7 @@ function rowsView(found, context) {
       h("input", { type: "search", name: "prefix", value: context.query.prefix || "", placeholder: "Keys that begin with", "aria-label": "Keys that begin with" }),
       h("button", { class: "button", type: "submit" }, "Filter"),
     ),
+    h("p", { class: "quiet" }, `Of checkpoint ${found.checkpoint}.`),
     rowTable(found.rows, "Keys and values", context),
     h(
       "div",
