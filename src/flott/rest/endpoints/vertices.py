@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from flott.rest import metric_queries
+from flott.rest import metric_queries, profiling
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.shapes.job.accumulators import (
@@ -18,6 +19,7 @@ from flott.rest.shapes.job.accumulators import (
 )
 from flott.rest.shapes.metrics import AggregatedMetric, MetricValue, subtask_metrics, vertex_metrics, watermarks
 from flott.rest.shapes.vertex.backpressure import BackPressure, back_pressure
+from flott.rest.shapes.vertex.stacks import ProcessStacks, WorkerStacks
 from flott.rest.shapes.vertex.states import all_subtasks
 from flott.rest.shapes.vertex.vertices import (
     FlameGraph,
@@ -26,6 +28,7 @@ from flott.rest.shapes.vertex.vertices import (
     SubtasksTimes,
     TaskManagersOfVertex,
     VertexDetail,
+    flame_graph_of,
     no_flame_graph,
     ports_of,
     subtask_detail,
@@ -79,9 +82,28 @@ def subtasks_accumulators(call: RestCall) -> AccumulatorsOfSubtasks:
     return accumulators_of_subtasks(call.vertex(), _ports(call))
 
 
-def flame_graph(call: RestCall) -> FlameGraph:
-    call.vertex()
-    return no_flame_graph()
+async def flame_graph(call: RestCall) -> FlameGraph:
+    """Sample the processes of a vertex. Without py-spy, or if they are on other machines, there is no flame graph."""
+    pids = profiling.workers_here([call.vertex()], call.query["subtaskindex"])
+    if not pids or profiling.sampler() is None:
+        return no_flame_graph()
+    idle = call.query["type"].lower() != "on_cpu"
+    tree = await asyncio.to_thread(profiling.sample_flame_graph, list(pids), idle=idle)
+    return flame_graph_of(tree, _now_ms(call))
+
+
+async def stacks(call: RestCall) -> WorkerStacks:
+    """Return the stacks of the processes of a vertex."""
+    if profiling.sampler() is None:
+        return {"available": False, "reason": "py-spy is not installed beside the JobManager (flott[profiling]).", "processes": []}
+    found = profiling.workers_here([call.vertex()], call.query["subtaskindex"])
+    if not found:
+        return {"available": False, "reason": "No process of the vertex runs on this machine.", "processes": []}
+    processes: list[ProcessStacks] = []
+    for pid, subtasks in found.items():
+        threads = await asyncio.to_thread(profiling.sample_threads, pid)
+        processes.append({"pid": pid, "subtasks": subtasks, "threads": threads})
+    return {"available": True, "reason": None, "processes": processes}
 
 
 def subtask(call: RestCall) -> SubtaskDetail:
@@ -122,6 +144,8 @@ def _get(path: str, handler: Callable[[RestCall], Any], reply: Any, summary: str
     return Endpoint("GET", path, handler, reply, summary, tag="vertices", query=query)
 
 
+_OF_SUBTASK = Query("subtaskindex", int, None, "of one subtask", minimum=0)
+
 ENDPOINTS = (
     _get(_VERTEX, detail, VertexDetail, "A vertex with its subtasks"),
     _get(f"{_VERTEX}/subtasktimes", times, SubtasksTimes, "The times of all state changes of subtasks"),
@@ -145,13 +169,31 @@ ENDPOINTS = (
         AccumulatorsOfSubtasks,
         "The accumulators of subtasks",
     ),
-    _get(
+    Endpoint(
+        "GET",
         f"{_VERTEX}/flamegraph",
         flame_graph,
         FlameGraph,
-        "A flame graph; never available",
-        Query("type", str, "full", "which threads", choices=("full", "on_cpu", "off_cpu", "FULL", "ON_CPU", "OFF_CPU")),
-        Query("subtaskindex", int, None, "of one subtask", minimum=0),
+        "A flame graph, sampled by py-spy for two seconds; -2 as its time if that is not possible",
+        "vertices",
+        query=(
+            Query(
+                "type", str, "full", "which threads",
+                choices=("full", "on_cpu", "off_cpu", "FULL", "ON_CPU", "OFF_CPU"),
+            ),
+            _OF_SUBTASK,
+        ),
+        orders=True,  # it costs, and shows code
+    ),
+    Endpoint(
+        "GET",
+        "/jobs/:jobid/flott/vertices/:vertexid/stacks",
+        stacks,
+        WorkerStacks,
+        "The stacks of the processes that run a vertex, by py-spy",
+        "vertices",
+        query=(_OF_SUBTASK,),
+        orders=True,
     ),
     _get(_SUBTASK, subtask, SubtaskDetail, "A subtask"),
     _get(f"{_SUBTASK}/metrics", metrics_of_subtask, list[MetricValue], "Metrics of a subtask", metric_queries.NAMES),

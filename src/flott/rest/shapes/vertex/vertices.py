@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from flott.rest.shapes.values.numbers import duration_ms, reached
 from flott.rest.shapes.values.statistics import Aggregate, aggregate
+from flott.rest.shapes.vertex.stacks import FlameGraphNode
 from flott.rest.shapes.vertex.states import (
     ByTaskState,
     TasksByState,
@@ -259,12 +260,6 @@ def _first_ms(subtask: SubtaskView) -> int:
     return min(known, default=subtask.start_ms)
 
 
-class FlameGraphNode(TypedDict):
-    name: str
-    value: int
-    children: list[FlameGraphNode]
-
-
 class FlameGraph(TypedDict):
     endTimestamp: int
     data: NotRequired[FlameGraphNode]
@@ -273,6 +268,11 @@ class FlameGraph(TypedDict):
 def no_flame_graph() -> FlameGraph:
     """Return a response without a flame graph."""
     return {"endTimestamp": DISABLED}
+
+
+def flame_graph_of(tree: FlameGraphNode, now_ms: int) -> FlameGraph:
+    """Return a flame graph."""
+    return {"endTimestamp": now_ms, "data": tree}
 
 
 def ports_of(task_managers: Sequence[TaskManagerView]) -> Ports:
