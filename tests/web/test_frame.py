@@ -15,6 +15,8 @@ from tests.unit.rest.fake_cluster import RUNNING, FakeCluster, running_job
 from tests.web.browser import PATIENCE, Viewer, viewer
 from tests.web.fake_job_manager import HOSTILE, busy_cluster, served
 
+pytestmark = pytest.mark.xdist_group("web")  # one browser
+
 
 @pytest.fixture(scope="module")
 def seen(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:

@@ -121,6 +121,15 @@ def test_the_shares_of_the_timeline_add_up() -> None:
     assert dict(found) == {"plan": 10, "schedule": 0, "run": 55, "ack": 0, "commit": 5, "between": 30}
 
 
+def test_a_flame_graph_has_bars_by_share_and_functions_by_their_own_time() -> None:
+    leaf = {"name": "work", "value": 3, "children": []}
+    tree = {"name": "root", "value": 4, "children": [{"name": "main", "value": 4, "children": [leaf]}]}
+    text = json.dumps(tree)
+    [bars, own] = evaluate("pictures/flame_graph.js", f"m.barsOf({text})", f"m.ownShares({text})")
+    assert [(bar["name"], bar["depth"], bar["share"]) for bar in bars] == [("main", 0, 1), ("work", 1, 0.75)]
+    assert [(one["name"], one["samples"]) for one in own] == [("work", 3), ("main", 1)]
+
+
 def test_arguments_are_split_as_in_a_shell() -> None:
     text = json.dumps("""--name "two words" --x='a "b"' plain\\ space  last""")
     assert evaluate("pages/submit.js", f"m.splitArguments({text})", 'm.splitArguments("")') == [

@@ -14,17 +14,18 @@ import { jobPage, stop, takeSavepoint } from "./job_frame.js";
 export default jobPage({ tab: "checkpoints", load, view });
 
 async function load(context, signal, path) {
-  const chosen = context.query.checkpoint;
-  const [checkpoints, settings, detail] = await Promise.all([
+  const { checkpoint: chosen, vertex } = context.query;
+  const [checkpoints, settings, detail, subtasks] = await Promise.all([
     get(`${path}/checkpoints`, { signal }),
     context.state.settings || get(`${path}/checkpoints/config`, { signal }),
     chosen ? getOrNull(`${path}/checkpoints/details/${part(chosen)}`, { signal }) : null,
+    chosen && vertex ? getOrNull(`${path}/checkpoints/details/${part(chosen)}/subtasks/${part(vertex)}`, { signal }) : null,
   ]);
   context.state.settings = settings;
-  return { checkpoints, settings, detail };
+  return { checkpoints, settings, detail, subtasks };
 }
 
-function view({ checkpoints, settings, detail }, context, job) {
+function view({ checkpoints, settings, detail, subtasks }, context, job) {
   const { counts, latest, history } = checkpoints;
   const savepoints = history.filter((one) => one.is_savepoint && one.status === "COMPLETED");
   return h(
@@ -37,8 +38,8 @@ function view({ checkpoints, settings, detail }, context, job) {
       fact("State", latest.completed ? bytes(latest.completed.state_size) : NONE, latest.completed ? `${bytes(latest.completed.checkpointed_size)} of it written` : null),
       fact("Restored from", latest.restored ? `number ${latest.restored.id}` : "nothing", latest.restored ? moment(latest.restored.restore_timestamp) : "the job began empty"),
     ),
-    card("Duration and size", charts(history)),
-    detail === null ? null : detailCard(detail, context, job),
+    card("Duration and size", charts(history), summaryTable(checkpoints.summary)),
+    detail === null ? null : detailCard(detail, subtasks, context, job),
     cardWith("Savepoints", savepointOrders(job, context), savepointTable(savepoints, job, context)),
     card("History", historyTable(history, context)),
     card("Settings", settingsList(settings)),
@@ -84,12 +85,12 @@ function historyTable(history, context) {
   });
 }
 
-function detailCard(detail, context, job) {
+function detailCard(detail, subtasks, context, job) {
   const names = new Map(job.vertices.map((vertex) => [vertex.id, vertex.name]));
   const phases = Object.entries(detail.phases || {}).map(([name, ms]) => `${name} ${duration(ms)}`).join(", ");
   return cardWith(
     `${detail.is_savepoint ? "Savepoint" : "Checkpoint"} ${detail.id}`,
-    button("Close", () => context.go({ checkpoint: null })),
+    button("Close", () => context.go({ checkpoint: null, vertex: null })),
     h("p", { class: "quiet" }, [dateTime(detail.trigger_timestamp), phases].filter(Boolean).join(" — ")),
     detail.external_path ? pathLine(detail.external_path) : null,
     detail.failure_message ? h("p", { class: "problem" }, detail.failure_message) : null,
@@ -99,14 +100,53 @@ function detailCard(detail, context, job) {
       key: ([id]) => id,
       empty: "No vertex has acknowledged it.",
       columns: [
-        { title: "Vertex", wide: true, cell: ([id]) => names.get(id) || id },
+        {
+          title: "Vertex", wide: true,
+          cell: ([id]) => h("button", { class: "as-link", type: "button", on: { click: () => context.go({ vertex: id }) } }, names.get(id) || id),
+        },
         { title: "Acknowledged", number: true, cell: ([, task]) => `${task.num_acknowledged_subtasks} of ${task.num_subtasks}` },
         { title: "Took", number: true, cell: ([, task]) => duration(task.end_to_end_duration) },
         { title: "State", number: true, cell: ([, task]) => bytes(task.state_size) },
         { title: "Written", number: true, cell: ([, task]) => bytes(task.checkpointed_size) },
       ],
     }),
+    subtasks === null ? null : h("h3", null, `Subtasks of ${names.get(context.query.vertex) || "the vertex"}`),
+    subtasks === null ? null : subtaskTable(subtasks.subtasks),
   );
+}
+
+function subtaskTable(subtasks) {
+  return table({
+    caption: "By subtask",
+    rows: subtasks,
+    key: (one) => one.index,
+    columns: [
+      { title: "Subtask", number: true, cell: (one) => count(one.index + 1) },
+      { title: "Status", cell: (one) => badge(one.status) },
+      { title: "Acknowledged", cell: (one) => moment(one.ack_timestamp) },
+      { title: "Took", number: true, cell: (one) => duration(one.end_to_end_duration) },
+      { title: "Alignment", number: true, cell: (one) => (one.alignment ? duration(one.alignment.duration) : NONE) },
+      { title: "State", number: true, cell: (one) => bytes(one.state_size) },
+      { title: "Written", number: true, cell: (one) => bytes(one.checkpointed_size) },
+    ],
+  });
+}
+
+/** How the completed checkpoints are spread. */
+function summaryTable(summary) {
+  const rows = [
+    ["Duration", summary.end_to_end_duration, duration],
+    ["State", summary.state_size, bytes],
+    ["Written", summary.checkpointed_size, bytes],
+    ["Records", summary.records, count],
+  ];
+  const columns = [["min", "least"], ["avg", "mean"], ["p50", "half below"], ["p90", "90 % below"], ["p99", "99 % below"], ["max", "most"]];
+  return table({
+    caption: "Summary of completed checkpoints",
+    rows,
+    key: ([name]) => name,
+    columns: [{ title: "", cell: ([name]) => name }, ...columns.map(([key, title]) => ({ title, number: true, cell: ([, spread, format]) => format(spread[key]) }))],
+  });
 }
 
 function pathLine(path) {

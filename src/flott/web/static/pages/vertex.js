@@ -9,6 +9,7 @@ import { badge, card, cardWith, pictured, table } from "../parts.js";
 import { loadBar } from "../pictures/graph.js";
 import { lineChart } from "../pictures/line_chart.js";
 import { get, getOrNull, now, part, withQuery } from "../rest.js";
+import { workerStacks } from "./worker_stacks.js";
 
 /** Metrics that are charted until others are picked. */
 const FIRST_METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond"];
@@ -54,6 +55,7 @@ export function vertexDetail({ detail, late, accumulators }, vertex, context, jo
     metricsCard(vertex, context, series),
     lateCard(late, vertex),
     accumulatorCard(accumulators),
+    job.status === "RUNNING" ? workerStacks(vertex, context, job) : null,
   );
 }
 
