@@ -19,7 +19,7 @@ from flott.rest.shapes.job.accumulators import (
 )
 from flott.rest.shapes.metrics import AggregatedMetric, MetricValue, subtask_metrics, vertex_metrics, watermarks
 from flott.rest.shapes.vertex.backpressure import BackPressure, back_pressure
-from flott.rest.shapes.vertex.stacks import ProcessStacks, WorkerStacks
+from flott.rest.shapes.vertex.stacks import ProcessStacks, WorkerStacks, no_stacks
 from flott.rest.shapes.vertex.states import all_subtasks
 from flott.rest.shapes.vertex.vertices import (
     FlameGraph,
@@ -94,11 +94,11 @@ async def flame_graph(call: RestCall) -> FlameGraph:
 
 async def stacks(call: RestCall) -> WorkerStacks:
     """Return the stacks of the processes of a vertex."""
-    if profiling.sampler() is None:
-        return {"available": False, "reason": "py-spy is not installed beside the JobManager (flott[profiling]).", "processes": []}
     found = profiling.workers_here([call.vertex()], call.query["subtaskindex"])
+    if profiling.sampler() is None:
+        return no_stacks("py-spy is not installed beside the JobManager: pip install 'flott[profiling]'.")
     if not found:
-        return {"available": False, "reason": "No process of the vertex runs on this machine.", "processes": []}
+        return no_stacks("No process of the vertex runs on the JobManager's machine.")
     processes: list[ProcessStacks] = []
     for pid, subtasks in found.items():
         threads = await asyncio.to_thread(profiling.sample_threads, pid)

@@ -43,6 +43,11 @@ class WorkerStacks(TypedDict):
     processes: list[ProcessStacks]
 
 
+def no_stacks(reason: str) -> WorkerStacks:
+    """Return an answer without stacks."""
+    return {"available": False, "reason": reason, "processes": []}
+
+
 def folded_tree(text: str) -> FlameGraphNode:
     """Return folded stacks as a tree: each line has frames from the outermost on, and how often they were seen.
 
