@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ import pytest
 from flott.common import Configuration
 from flott.common.job_status import JobStatus
 from flott.errors import FlottError, JobEndedError, JobNotFoundError, SubmissionError
+from flott.runtime.jobmanager.inspection.questions import PageRows, PreviewRecords
 from flott.runtime.jobmanager.job_manager import JobManager
 from flott.runtime.jobmanager.job_store import has_ended
 from flott.runtime.jobmanager.submission import JobSubmission
@@ -234,3 +236,27 @@ def test_processes_of_jobs_end_when_the_jobmanager_is_gone(tmp_path: Path):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     manager.close()
+
+
+def test_a_running_job_is_looked_into_and_continued_from_an_exported_savepoint(cluster: JobManager, tmp_path: Path):
+    settings = {"execution.checkpointing.num-retained": "100"}
+    job = submit(cluster, counting(tmp_path / "out", None, rate=500, **settings), "looked into")
+    await_epoch(cluster, job)
+    rows = cluster.inspect(job, PageRows("count", "seen")).result(120)["rows"]
+    assert sorted(row["key"]["json"] for row in rows) == [0, 1, 2, 3, 4]
+    shown = cluster.inspect(job, PreviewRecords("count", limit=10)).result(240)
+    assert (shown["failure"], len(shown["records"])) == (None, min(10, shown["count"]))
+    assert all(json.loads(record["value"]["json"])[0] < 5 for record in shown["records"])
+    savepoint = cluster.order(job, StopWithSavepoint(target=str(tmp_path / "savepoints"))).result(120)
+    await_status(cluster, job, JobStatus.FINISHED)
+    epochs = [epoch.epoch for epoch in cluster.history(job).epochs()]
+    assert epochs == sorted(set(epochs))
+    assert len(epochs) >= 3
+    before = counts(tmp_path / "out")
+    copy = cluster.export_savepoint(savepoint, str(tmp_path / "backup")).result(120)
+    cluster.dispose_savepoint(savepoint).result(120)
+    again = cluster.restore(job, copy, allow_non_restored_state=False).result(120)
+    assert await_epoch(cluster, again).checkpoints.restored.is_savepoint
+    cluster.order(again, StopWithSavepoint(target=str(tmp_path / "savepoints"))).result(120)
+    after = counts(tmp_path / "out")  # each number once, though an epoch was run again to be looked at
+    assert all(after[key] > before[key] for key in range(5))

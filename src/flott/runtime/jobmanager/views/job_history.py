@@ -1,8 +1,9 @@
 """What the JobManager remembers of a job beyond its latest view: numbers of the last minutes, epochs, events.
 
 A job's process sends small views, a few times a second. The JobManager compares each with the former one and keeps
-what a chart or a timeline needs in ring buffers. Their size does not depend on how long the job runs. Times are
-parameters. JobManager side; any thread may ask.
+what a chart or a timeline needs in ring buffers. Their size does not depend on how long the job runs. A view has the
+last twenty epochs, so of a job with more than about eighty epochs in a second some are missing. Times are parameters.
+JobManager side; any thread may ask.
 """
 
 from __future__ import annotations
