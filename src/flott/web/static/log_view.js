@@ -41,7 +41,7 @@ export function logView(log, context, { canFilter = true, download }) {
   };
   const search = context.query.search || "";
   const box = h("div", { class: "log", tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Log lines" }, log.lines.map((line) => lineOf(line, search)));
-  if (follow) requestAnimationFrame(scrollDown);
+  if (follow && isAtEnd()) requestAnimationFrame(scrollDown);
   return h(
     "div",
     { class: "stack" },
@@ -68,9 +68,15 @@ function seek(event, context) {
   context.go({ search: new FormData(event.target).get("search") });
 }
 
+/** Whether the last line is in sight. Who has scrolled up to read is left there. */
+function isAtEnd() {
+  const box = document.querySelector(".log");
+  return box === null || box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+}
+
 function scrollDown() {
   const box = document.querySelector(".log");
-  if (box !== null && !box.matches(":hover")) box.scrollTop = box.scrollHeight;
+  if (box !== null) box.scrollTop = box.scrollHeight;
 }
 
 function lineOf(line, search) {

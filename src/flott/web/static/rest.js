@@ -135,6 +135,14 @@ function firstLine(text) {
   return text.split("\n").find((line) => line.trim() !== "") || text;
 }
 
+let allowed = null;
+
+/** Return what the JobManager allows web pages to do; it does not change while it runs. */
+export async function features() {
+  allowed ||= (await get("/config")).features;
+  return allowed;
+}
+
 /** Return whether a token is needed, and whether this browser has shown it. */
 export function session() {
   return get("/flott/session");

@@ -7,7 +7,7 @@ import { confirm, checkbox, field } from "../dialogs.js";
 import { h } from "../elements.js";
 import { NONE, age, bytes, count, dateTime, lag, rate, watermark } from "../format.js";
 import { ENDED, badge, button, fact, facts, link, moment } from "../parts.js";
-import { get, now, outcome, part, patch, post } from "../rest.js";
+import { features, get, now, outcome, part, patch, post } from "../rest.js";
 
 const TABS = [
   ["", "Graph"],
@@ -32,8 +32,8 @@ export function jobPage({ tab, load = async () => null, view, pause }) {
     title: (context, data) => `${data ? data.job.name : "Job"}: ${name.toLowerCase()}`,
     load: async (context, signal) => {
       const path = `/jobs/${part(context.params.job)}`;
-      const [live, own] = await Promise.all([get(`${path}/flott/live`, { signal }), load(context, signal, path)]);
-      return { job: { ...live.job, ...live, job: undefined }, own };
+      const [live, may, own] = await Promise.all([get(`${path}/flott/live`, { signal }), features(), load(context, signal, path)]);
+      return { job: { ...live.job, ...live, job: undefined, may }, own };
     },
     view: ({ job, own }, context) =>
       h("div", { class: "stack" }, head(job, context), numbers(job), tabs(job, tab), view(own, context, job)),
@@ -77,8 +77,8 @@ function orders(job, context) {
   return [
     button("Rescale", () => rescale(job, null, context)),
     button("Savepoint", () => takeSavepoint(job, context)),
-    button("Stop", () => stop(job, context)),
-    button("Cancel", () => cancel(job, context), { class: "button danger-text" }),
+    job.may["web-cancel"] ? button("Stop", () => stop(job, context)) : null,
+    job.may["web-cancel"] ? button("Cancel", () => cancel(job, context), { class: "button danger-text" }) : null,
   ];
 }
 

@@ -7,21 +7,21 @@ import { checkbox, confirm, field, notify } from "../dialogs.js";
 import { h } from "../elements.js";
 import { button, card, moment, table } from "../parts.js";
 import { graph } from "../pictures/graph.js";
-import { get, part, post, remove, upload } from "../rest.js";
+import { features, get, part, post, remove, upload } from "../rest.js";
 
 export default { title: () => "Submit", load, view, pause: 10000 };
 
 function load(context, signal) {
-  return Promise.all([get("/jars", { signal }), get("/config", { signal })]).then(([jars, config]) => ({ files: jars.files, features: config.features }));
+  return Promise.all([get("/jars", { signal }), features()]).then(([jars, may]) => ({ files: jars.files, may }));
 }
 
-function view({ files, features }, context) {
+function view({ files, may }, context) {
   const chosen = files.find((file) => file.id === context.state.program) || null;
   return h(
     "div",
     { class: "stack" },
     h("div", { class: "title" }, h("h1", null, "Submit a program")),
-    features["web-submit"] ? null : h("p", { class: "problem" }, "This JobManager takes no programs (web.submit.enable is false)."),
+    may["web-submit"] ? null : h("p", { class: "problem" }, "This JobManager takes no programs (web.submit.enable is false)."),
     card("Upload", uploadForm(context)),
     card("Programs", programTable(files, context)),
     chosen === null ? null : card(`Run ${chosen.name}`, runForm(chosen, context)),
