@@ -71,7 +71,8 @@ class Access:
         """Refuse an order that a page of another origin made a browser send.
 
         A request with the access token is admitted. A browser sends a cookie by itself, also if a page on another port
-        of the host asks for it. So an order with a cookie must say where it comes from, which browsers do.
+        of the host asks for it. So an order with a cookie must say where it comes from. A browser does not say that of
+        a GET without TLS; then a header of the page's own shows it, which a page of another origin cannot set.
         """
         if self._shows_token(headers):
             return
@@ -81,7 +82,8 @@ class Access:
         elif origin is not None:
             foreign = urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
         else:
-            foreign = self.sessions is not None and self.sessions.admits(headers.get("cookie", ""))
+            shows_cookie = self.sessions is not None and self.sessions.admits(headers.get("cookie", ""))
+            foreign = shows_cookie and "x-requested-with" not in headers
         if foreign:
             raise Refusal(403, "Orders are not taken from pages of another origin unless they show a token.")
 

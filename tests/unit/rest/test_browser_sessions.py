@@ -99,6 +99,20 @@ def test_an_order_with_the_cookie_comes_from_ones_own_page(guarded: TestClient, 
     assert guarded.patch(f"/jobs/{RUNNING}", headers=with_token).status_code == 202
 
 
+def test_without_tls_a_page_shows_by_a_header_of_its_own_where_a_get_comes_from(guarded: TestClient) -> None:
+    """A browser sends neither Origin nor Sec-Fetch-Site with a GET of a page that came without TLS."""
+    log_in(guarded)
+    path = f"/jobs/{RUNNING}/jobmanager/config"
+    own = {"X-Requested-With": "flott-web"}
+    assert guarded.get(path).status_code == 200  # not an order
+    assert guarded.get(f"/jobs/{RUNNING}/yarn-cancel").status_code == 403
+    assert guarded.get(f"/jobs/{RUNNING}/yarn-cancel", headers=own).status_code == 202
+    foreign = {"Origin": "http://localhost:3000", **own}
+    assert guarded.get(f"/jobs/{RUNNING}/yarn-cancel", headers=foreign).status_code == 403
+    asked = guarded.options("/jobs", headers={"Origin": "http://x", "Access-Control-Request-Method": "GET"})
+    assert "x-requested-with" not in asked.headers["access-control-allow-headers"].lower()
+
+
 def test_a_foreign_page_cannot_log_a_browser_in_or_out(guarded: TestClient) -> None:
     log_in(guarded)
     foreign = {"Origin": "https://evil.example"}

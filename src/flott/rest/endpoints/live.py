@@ -48,7 +48,7 @@ def job(call: RestCall) -> Response:
 
 
 def series_of_job(call: RestCall) -> Response:
-    return _live(call, lambda: live_series(call.gateway.history(call.job_id).points()))
+    return _live(call, lambda: live_series(call.gateway.history(call.job_id).points()), fresh_seconds=STEP_MS / 2000)
 
 
 def vertex(call: RestCall) -> Response:

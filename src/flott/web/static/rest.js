@@ -39,11 +39,14 @@ export function withQuery(path, query) {
 }
 
 async function send(method, path, { body, form, signal } = {}) {
-  const options = { method, signal, cache: "no-cache", credentials: "same-origin", redirect: "error" };
+  // Pages of another origin cannot set this header. A browser says itself where a request comes from, but not of a GET
+  // without TLS.
+  const headers = { "X-Requested-With": "flott-web" };
+  const options = { method, headers, signal, cache: "no-cache", credentials: "same-origin", redirect: "error" };
   if (form !== undefined) options.body = form;
   if (body !== undefined) {
     options.body = JSON.stringify(body);
-    options.headers = { "Content-Type": "application/json" };
+    headers["Content-Type"] = "application/json";
   }
   let response;
   try {
