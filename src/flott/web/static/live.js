@@ -6,6 +6,9 @@
 
 const LONGEST_PAUSE = 10000;
 
+/** The JobManager adds a point to its series so often, in ms. */
+export const SERIES_STEP = 5000;
+
 export class Poll {
   /** `load` returns a promise; `done` and `failed` get its outcome; `pause` returns the time between two, in ms. */
   constructor(load, done, failed, pause) {
@@ -49,4 +52,17 @@ export class Poll {
     if (this.request) this.request.abort();
     document.removeEventListener("visibilitychange", this.whenShown);
   }
+}
+
+/**
+ * Ask for a path only if the last answer is older than `ms`: for what changes rarely, beside what is asked every time.
+ * The answers are kept in the state of the page.
+ */
+export async function rarely(state, path, ms, ask) {
+  const kept = (state.kept ||= new Map());
+  const known = kept.get(path);
+  if (known !== undefined && performance.now() - known.at < ms) return known.answer;
+  const answer = await ask(path);
+  kept.set(path, { at: performance.now(), answer });
+  return answer;
 }

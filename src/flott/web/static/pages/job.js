@@ -4,6 +4,7 @@
 
 import { h } from "../elements.js";
 import { NONE, bytes, clockTime, count, duration, isNumber, percent, rate, shortId } from "../format.js";
+import { SERIES_STEP, rarely } from "../live.js";
 import { button, card, cardWith, pictured, table } from "../parts.js";
 import { graph, loadBar } from "../pictures/graph.js";
 import { lineChart } from "../pictures/line_chart.js";
@@ -16,7 +17,7 @@ export default jobPage({ tab: "", load, view });
 async function load(context, signal, path) {
   const chosen = context.query.vertex || null;
   const [series, vertex] = await Promise.all([
-    get(`${path}/flott/series`, { signal }),
+    rarely(context.state, `${path}/flott/series`, SERIES_STEP, (series) => get(series, { signal })),
     chosen === null ? null : loadVertex(context, signal, path, chosen),
   ]);
   return { series: { ...series.series, vertices: series.vertices }, vertex };

@@ -5,6 +5,7 @@
 import { jobAddress } from "../addresses.js";
 import { h } from "../elements.js";
 import { NONE, age, bytes, count, isNumber, lag, percent, rate, shortId } from "../format.js";
+import { SERIES_STEP, rarely } from "../live.js";
 import { ENDED, badge, card, cardWith, choice, fact, facts, link, moment, table, tag } from "../parts.js";
 import { sparkline } from "../pictures/sparkline.js";
 import { get, now } from "../rest.js";
@@ -12,7 +13,10 @@ import { get, now } from "../rest.js";
 export default { title: () => "Overview", load, view };
 
 async function load(context, signal) {
-  const [live, series] = await Promise.all([get("/flott/live", { signal }), get("/flott/series", { signal })]);
+  const [live, series] = await Promise.all([
+    get("/flott/live", { signal }),
+    rarely(context.state, "/flott/series", SERIES_STEP, (path) => get(path, { signal })),
+  ]);
   return { live, series: series.jobs };
 }
 

@@ -5,6 +5,7 @@
 
 import { h } from "../elements.js";
 import { NONE, bytes, clockTime, count, duration, isNumber, metric, percent, rate, watermark } from "../format.js";
+import { rarely } from "../live.js";
 import { badge, card, cardWith, pictured, table } from "../parts.js";
 import { loadBar } from "../pictures/graph.js";
 import { lineChart } from "../pictures/line_chart.js";
@@ -19,8 +20,8 @@ export async function loadVertex(context, signal, path, id) {
   const vertex = `${path}/vertices/${part(id)}`;
   const [detail, late, accumulators, names] = await Promise.all([
     get(`${path}/flott/vertices/${part(id)}`, { signal }),
-    getOrNull(`${path}/flott/late`, { signal }),
-    get(`${path}/accumulators`, { signal }),
+    rarely(context.state, `${path}/flott/late`, 10000, (late) => getOrNull(late, { signal })),
+    rarely(context.state, `${path}/accumulators`, 10000, (accumulators) => get(accumulators, { signal })),
     context.state.metricNames && context.state.metricsOf === id
       ? context.state.metricNames
       : get(`${vertex}/subtasks/metrics`, { signal }).then((list) => list.map((one) => one.id)),
