@@ -47,9 +47,9 @@ def running_shop(folder: Path) -> Iterator[tuple[Session, dict[str, str]]]:
     """Start a JobManager with a job that runs and one that has failed; yield the addresses of their pages."""
     session = start_session(folder / "cluster")
     try:
-        revenue = [folder / "revenue", "--rate", "400", "--name", "revenue per second"]
+        revenue = [folder / "revenue", "--rate", "400", "--name", "revenue per second", "--plain"]
         running = session.submit(*revenue, program=PROGRAM, settings=OFTEN)
-        check = [folder / "check", "--fail-at", "700", "--name", "price check"]
+        check = [folder / "check", "--fail-at", "700", "--name", "price check", "--plain"]
         failed = session.submit(*check, program=PROGRAM, settings=ONCE)
         session.await_status(failed, "FAILED")
         session.await_epochs(running, 10)
