@@ -105,7 +105,8 @@ def main() -> None:
     in_time = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(500))
     of_orders = in_time.with_timestamp_assigner(OrderTime(start_ms, options.rate))
     of_prices = in_time.with_timestamp_assigner(OrderTime(start_ms, options.rate / 4))
-    orders = DataGeneratorSource(partial(order, plain=options.plain), count=options.records, records_per_second=options.rate)
+    make_order = partial(order, plain=options.plain)
+    orders = DataGeneratorSource(make_order, count=options.records, records_per_second=options.rate)
     prices = DataGeneratorSource(price, count=options.records, records_per_second=options.rate / 4)
     both = env.from_source(orders, of_orders, "orders").uid("orders").union(
         env.from_source(prices, of_prices, "price changes").uid("prices")
