@@ -36,6 +36,11 @@ _COMMANDS = (b"pyspark", b"flott")
 
 Run = Callable[[Sequence[str], float], bytes]
 
+
+class UnreadableProcess(Exception):
+    """py-spy cannot read a process: it has ended, or the system does not allow it."""
+
+
 _one_at_a_time = threading.Lock()
 
 
@@ -115,8 +120,8 @@ def _run(command: Sequence[str], timeout_s: float) -> bytes:
     try:
         done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired as error:
-        raise UnreachableError(f"py-spy took longer than {timeout_s:g} s, and was ended.") from error
+        raise UnreadableProcess(f"py-spy took longer than {timeout_s:g} s, and was ended.") from error
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise UnreachableError(f"py-spy could not read the process: {(said or ['it said nothing'])[0][:500]}")
+        raise UnreadableProcess(f"py-spy could not read the process: {(said or ['it said nothing'])[0][:500]}")
     return done.stdout

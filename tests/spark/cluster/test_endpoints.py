@@ -16,6 +16,16 @@ from flott.rest.app import all_endpoints
 from tests.spark.cluster.conftest import PROGRAMS, TALLY, Jobs, Session, counts, wait_for
 from tests.unit.rest.test_contract import cases, problems_of
 
+#: Questions about state, and their parameters.
+STATE = {
+    "/jobs/{jobid}/flott/state": {},
+    "/jobs/{jobid}/flott/state/checkpoints": {},
+    "/jobs/{jobid}/flott/state/count": {"operator": "Greet", "state": "visits"},
+    "/jobs/{jobid}/flott/state/rows": {"operator": "Greet", "state": "visits"},
+    "/jobs/{jobid}/flott/state/key": {"operator": "Greet", "state": "visits", "key": "3"},
+    "/jobs/{jobid}/flott/state/history": {"operator": "Greet", "state": "visits", "key": "3"},
+    "/jobs/{jobid}/flott/state/diff": {"before": "1"},  # which is deleted by now
+}
 #: Questions that only some jobs can answer: by path, what becomes of them otherwise.
 REFUSED = {
     "/jobs/{jobid}/flott/results/{sinkname}": {404},  # no job here collects
@@ -24,7 +34,12 @@ REFUSED = {
     "/jobs/{jobid}/flott/watermark-report": {409},
     "/jobs/{jobid}/checkpoints/details/{checkpointid}": {404},  # a job may have none
     "/jobs/{jobid}/checkpoints/details/{checkpointid}/subtasks/{vertexid}": {404},
+    "/": {307},  # to the web UI
+    "/index.html": {307},
+    **{path: {404} for path in STATE},  # a job that has ended may have no checkpoints
 }
+#: Those that may be refused of a job that runs, too.
+REFUSED_WHILE_RUNNING = ("{sinkname}", "/stdout", "/", "/index.html", "/state/diff")
 #: Questions that are orders in truth, and are tested as such.
 ORDERS_BY_GET = {"/jobs/{jobid}/yarn-cancel"}
 FATES = ("running", "finished", "failed", "canceled")
@@ -96,6 +111,12 @@ class Answers:
             "checkpoints": ("POST", f"/jobs/{job}/checkpoints", {}),
             "rescaling": ("PATCH", f"/jobs/{job}/rescaling?parallelism=2", {}),
             "savepoint-disposal": ("POST", "/savepoint-disposal", {"savepoint-path": "/tmp/flott-there-is-none"}),
+            "savepoint-export": (
+                "POST",
+                "/flott/savepoint-export",
+                {"savepoint-path": "/tmp/flott-there-is-none", "target-directory": "/tmp/flott-unused"},
+            ),
+            "preview": ("POST", f"/jobs/{job}/flott/preview", {"operator": "Greet"}),
         }[template.split("/")[-2]]
         reply = self._http.request(method, path, json=body)
         assert reply.status_code in (200, 202, 409), reply.text
@@ -121,8 +142,9 @@ def test_a_question_about_jobs_of_every_fate_is_answered_as_the_document_says(
     described = document["paths"][path]["get"]["responses"]["200"]["content"]
     for fate in FATES if {"{jobid}", "{applicationid}"} & set(path.split("/")) else FATES[:1]:
         for asked in answers.paths(path, getattr(jobs, fate)):
-            reply = http.get(f"/v1{asked}", params={"programArg": "unused"} if "{jarid}" in path else {})
-            media = reply.headers["content-type"].split(";")[0]
+            parameters = {"programArg": "unused"} if "{jarid}" in path else STATE.get(path, {})
+            reply = http.get(f"/v1{asked}" if len(path) > 1 else path, params=parameters)
+            media = reply.headers.get("content-type", "").split(";")[0]
             if reply.status_code == 200:
                 assert media in described, asked
                 if media == "application/json":
@@ -133,8 +155,8 @@ def test_a_question_about_jobs_of_every_fate_is_answered_as_the_document_says(
                 continue
             allowed = REFUSED.get(path, set()) | ({404, 409} if "{triggerid}" in path and fate != "running" else set())
             assert reply.status_code in allowed, f"{fate}: {asked}: {reply.status_code} {reply.text}"
-            assert fate != "running" or path.endswith(("{sinkname}", "/stdout")), f"{asked}: {reply.text}"
-            assert all(reply.json()["errors"]), asked
+            assert fate != "running" or path.endswith(REFUSED_WHILE_RUNNING), f"{asked}: {reply.text}"
+            assert reply.status_code == 307 or all(reply.json()["errors"]), asked
 
 
 @pytest.mark.parametrize(("name", "number", "entry"), list(cases()))
@@ -327,6 +349,9 @@ def operation(session: Session, path: str) -> dict[str, Any]:
     "PATCH /jobs/{jobid}/clientHeartbeat",
     "POST /jobs/{jobid}/stop",
     "POST /savepoint-disposal",
+    "POST /flott/savepoint-export",
+    "POST /jobs/{jobid}/flott/preview",
+    "POST /jobs/{jobid}/flott/restore",
 )
 def test_a_job_is_checkpointed_savepointed_rescaled_and_stopped(
     session: Session, http: httpx.Client, tmp_path: Path
@@ -340,6 +365,9 @@ def test_a_job_is_checkpointed_savepointed_rescaled_and_stopped(
     taken = operation(session, f"{job}/savepoints/{trigger}")["location"]
     assert list(Path(taken.removeprefix("file:")).glob("_metadata"))
     assert session.rest.get(f"{job}/checkpoints")["latest"]["savepoint"]["external_path"] == taken
+    trigger = session.rest.post(f"{job}/flott/preview", json={"operator": "count"})["request-id"]
+    assert "failure-cause" not in (shown := operation(session, f"{job}/flott/preview/{trigger}")), shown
+    assert shown["failure"] is None
     trigger = session.rest.patch(f"{job}/rescaling", parallelism=1)["request-id"]
     assert "failure-cause" not in operation(session, f"{job}/rescaling/{trigger}")
     assert {vertex["parallelism"] for vertex in session.rest.get(job)["vertices"]} == {1}
@@ -354,12 +382,25 @@ def test_a_job_is_checkpointed_savepointed_rescaled_and_stopped(
     last = operation(session, f"{job}/savepoints/{trigger}")["location"]
     session.await_status(job_id, "FINISHED")
     assert counts(tmp_path / "out")
+    wanted = {"savepoint-path": last, "target-directory": str(tmp_path / "backup")}
+    trigger = session.rest.post("/flott/savepoint-export", json=wanted)["request-id"]
+    copy = operation(session, f"/flott/savepoint-export/{trigger}")["location"]
+    again = session.rest.post(f"{job}/flott/restore", json={"savepoint-path": copy})["jobid"]
+    session.await_epochs(again, 1)
+    session.rest.patch(f"/jobs/{again}", mode="cancel")
+    session.await_status(again, "CANCELED")
     for path in (taken, last):
         trigger = session.rest.post("/savepoint-disposal", json={"savepoint-path": path})["request-id"]
         assert "failure-cause" not in operation(session, f"/savepoint-disposal/{trigger}")
         assert not Path(path.removeprefix("file:")).exists()
     trigger = session.rest.post("/savepoint-disposal", json={"savepoint-path": taken})["request-id"]
     assert "failure-cause" in operation(session, f"/savepoint-disposal/{trigger}")
+
+
+@gives("POST /flott/session", "DELETE /flott/session")
+def test_without_a_token_nobody_has_to_log_in(session: Session, http: httpx.Client) -> None:
+    for reply in (http.post("/flott/session", json={"token": "any"}), http.delete("/flott/session")):
+        assert reply.json() == {"token-required": False, "logged-in": True}
 
 
 @gives("PATCH /jobs/{jobid}", "POST /applications/{applicationid}/cancel")

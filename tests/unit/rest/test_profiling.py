@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from flott.common.job_status import JobStatus
 from flott.errors import UnreachableError
 from flott.rest import profiling
 from flott.rest.shapes.vertex.stacks import MAX_NODES, FlameGraphNode, folded_tree, stack_threads
@@ -144,8 +145,26 @@ def test_one_sample_is_taken_at_a_time(worker: int, monkeypatch: pytest.MonkeyPa
 
 def test_a_process_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling, "sampler", lambda: "/bin/false")
-    with pytest.raises(UnreachableError, match="could not read"):
+    with pytest.raises(profiling.UnreadableProcess, match="could not read"):
         profiling.sample_threads(os.getpid())
+
+
+def test_an_answer_about_a_process_that_cannot_be_read_says_why(
+    client: TestClient, cluster: FakeCluster, worker: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling, "sampler", lambda: "/bin/false")
+    place(cluster, worker)
+    assert client.get(f"{VERTEX}/flamegraph").json() == {"endTimestamp": -2}
+    assert "could not read" in client.get(STACKS).json()["reason"]
+
+
+def test_the_workers_of_a_job_that_has_ended_are_not_read(
+    client: TestClient, cluster: FakeCluster, worker: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling, "sampler", lambda: "/bin/false")
+    place(cluster, worker)
+    cluster.known[RUNNING] = replace(cluster.known[RUNNING], status=JobStatus.CANCELED)
+    assert "No process" in client.get(STACKS).json()["reason"]
 
 
 def test_pages_of_others_do_not_see_stacks(client: TestClient) -> None:
@@ -156,8 +175,8 @@ def test_pages_of_others_do_not_see_stacks(client: TestClient) -> None:
 @pytest.mark.skipif(profiling.sampler() is None, reason="py-spy is not installed")
 def test_a_real_process_is_read(client: TestClient, cluster: FakeCluster, worker: int) -> None:
     place(cluster, worker)
-    reply = client.get(STACKS)
-    if reply.status_code == 503:
-        pytest.skip(reply.json()["errors"][0])  # the system does not allow it
-    names = [frame["name"] for thread in reply.json()["processes"][0]["threads"] for frame in thread["frames"]]
+    reply = client.get(STACKS).json()
+    if not reply["available"]:
+        pytest.skip(reply["reason"])  # the system does not allow it
+    names = [frame["name"] for thread in reply["processes"][0]["threads"] for frame in thread["frames"]]
     assert "waiting_for_flott" in names

@@ -84,26 +84,40 @@ def subtasks_accumulators(call: RestCall) -> AccumulatorsOfSubtasks:
 
 async def flame_graph(call: RestCall) -> FlameGraph:
     """Sample the processes of a vertex. Without py-spy, or if they are on other machines, there is no flame graph."""
-    pids = profiling.workers_here([call.vertex()], call.query["subtaskindex"])
+    pids = _workers(call)
     if not pids or profiling.sampler() is None:
         return no_flame_graph()
     idle = call.query["type"].lower() != "on_cpu"
-    tree = await asyncio.to_thread(profiling.sample_flame_graph, list(pids), idle=idle)
+    try:
+        tree = await asyncio.to_thread(profiling.sample_flame_graph, list(pids), idle=idle)
+    except profiling.UnreadableProcess:
+        return no_flame_graph()
     return flame_graph_of(tree, _now_ms(call))
 
 
 async def stacks(call: RestCall) -> WorkerStacks:
     """Return the stacks of the processes of a vertex."""
-    found = profiling.workers_here([call.vertex()], call.query["subtaskindex"])
+    found = _workers(call)
     if profiling.sampler() is None:
         return no_stacks("py-spy is not installed beside the JobManager: pip install 'flott[profiling]'.")
     if not found:
         return no_stacks("No process of the vertex runs on the JobManager's machine.")
     processes: list[ProcessStacks] = []
     for pid, subtasks in found.items():
-        threads = await asyncio.to_thread(profiling.sample_threads, pid)
+        try:
+            threads = await asyncio.to_thread(profiling.sample_threads, pid)
+        except profiling.UnreadableProcess as error:
+            return no_stacks(str(error))
         processes.append({"pid": pid, "subtasks": subtasks, "threads": threads})
     return {"available": True, "reason": None, "processes": processes}
+
+
+def _workers(call: RestCall) -> dict[int, list[str]]:
+    """Return the processes of the vertex on this machine. A job that has ended has none, though workers live on."""
+    job = call.job()
+    vertices = [call.vertex(job)]
+    ended = job.status.is_terminal_state()
+    return {} if ended else profiling.workers_here(vertices, call.query["subtaskindex"])
 
 
 def subtask(call: RestCall) -> SubtaskDetail:

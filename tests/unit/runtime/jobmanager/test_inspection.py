@@ -203,6 +203,30 @@ def test_what_is_not_there_is_refused_with_a_reason(answers: StateAnswers, quest
         StateAnswers("", Time()).answer(question)
 
 
+def test_if_the_latest_checkpoint_is_deleted_while_it_is_read_the_next_one_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, tried = StateAnswers(str(folder), Time()), []
+    latest = iter([1, 2, 2, 3, 3, 3])  # the job completes two more while it is asked
+
+    def count(question: CountKeys) -> dict[str, Any]:
+        tried.append(question)
+        if len(tried) < 3:
+            raise StateError("gone")
+        return {}
+
+    monkeypatch.setattr(answers, "_latest", lambda: next(latest))
+    monkeypatch.setattr(answers, "_count", count)
+    assert answers.answer(CountKeys("ledger", "total")) == {}
+    assert len(tried) == 3
+    tried.clear()
+    monkeypatch.setattr(answers, "_latest", lambda: 3)
+    for question in (CountKeys("ledger", "total"), CountKeys("ledger", "total", 2)):  # nothing newer; a certain one
+        with pytest.raises(StateError, match="gone"):
+            answers.answer(question)
+    assert len(tried) == 2
+
+
 # --- values ----------------------------------------------------------------------------------------------------------
 
 

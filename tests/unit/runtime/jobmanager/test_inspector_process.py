@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +11,14 @@ from typing import Any
 
 import pytest
 
-from flott.common import Types, WatermarkStrategy
+from flott.common import Configuration, Types, WatermarkStrategy
+from flott.common._ids import EpochId
 from flott.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from flott.datastream.state import ValueStateDescriptor
 from flott.errors import ClusterError, ProgramError, StateError
+from flott.runtime.checkpoint import paths
 from flott.runtime.jobmanager.inspection.inspectors import InspectorProcess, Inspectors, decoded
+from flott.runtime.jobmanager.inspection.preview import preview
 from flott.runtime.jobmanager.inspection.questions import (
     FindKey,
     InspectionSubject,
@@ -93,6 +98,33 @@ def test_state_of_the_programs_classes_is_shown_and_the_epoch_is_run_again(subje
     finally:
         pool.close()
     assert files_of(subject) == before
+
+
+def test_of_a_job_that_keeps_one_checkpoint_the_epoch_that_runs_is_shown(
+    subject: InspectionSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / Path(subject.checkpoint_directory).name
+    shutil.copytree(subject.checkpoint_directory, directory)
+    shutil.rmtree(directory / paths.checkpoint(EpochId(2)))  # epoch 2 has not completed
+    (directory / paths.epoch_input(EpochId(1))).unlink()
+    later = EpochId(3)
+    if (directory / paths.checkpoint(later)).exists():
+        shutil.rmtree(directory / paths.checkpoint(later))
+    assert subject.submission is not None
+    graph, configuration = unpickle_graph_here(subject), Configuration.of(subject.configuration)
+    shown = preview(PreviewRecords("visits"), str(directory), graph, configuration)
+    assert (shown["epoch"], shown["complete"], shown["count"]) == (2, False, 2)
+    (directory / paths.epoch_input(EpochId(2))).unlink()
+    monkeypatch.setattr("flott.runtime.jobmanager.inspection.preview._ATTEMPTS", 1)
+    with pytest.raises(StateError, match="num-retained"):
+        preview(PreviewRecords("visits"), str(directory), graph, configuration)
+
+
+def unpickle_graph_here(subject: InspectionSubject) -> Any:
+    """Return the graph, without replacing the main module of this process."""
+    assert subject.submission is not None
+    _, graph = pickle.loads(subject.submission.graph.partition(b"\n")[2])
+    return graph
 
 
 def test_without_its_program_a_job_is_not_run_again_but_its_states_are_listed(subject: InspectionSubject) -> None:

@@ -138,6 +138,7 @@ PreviewOutcome = TypedDict(
     "PreviewOutcome",
     {
         "epoch": NotRequired[int],
+        "complete": NotRequired[bool],
         "operator": NotRequired[str],
         "side": NotRequired[str],
         "count": NotRequired[int],

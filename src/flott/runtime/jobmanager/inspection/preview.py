@@ -6,6 +6,7 @@ folder of its own, and does not run the writers of sinks. Functions of the user 
 
 from __future__ import annotations
 
+import threading
 from itertools import islice
 from typing import Any
 
@@ -21,8 +22,10 @@ from flott.runtime.replay.observation import SeenRecord, SeenTraffic, Watch
 from flott.runtime.replay.recorded_epoch import RecordedEpoch, held, read_epoch, replayable
 from flott.runtime.replay.replay import replayed
 
-#: How often the latest epoch is looked for, if the job deletes it before its files are held.
-_ATTEMPTS = 5
+#: How often an epoch is looked for, and the pause between two attempts in seconds. The job may delete an epoch before
+#: its files are held, and a job that keeps one checkpoint can be looked at only while an epoch runs.
+_ATTEMPTS = 20
+_PAUSE_SECONDS = 0.2
 
 
 def preview(
@@ -43,6 +46,7 @@ def preview(
                 records = list(islice(passage.records(), question.limit))
                 return {
                     "epoch": recorded.epoch,
+                    "complete": recorded.after is not None,
                     "operator": node.uid or node.name,
                     "side": question.side,
                     "count": passage.count,
@@ -53,17 +57,26 @@ def preview(
         except StateError:
             if question.epoch is not None or attempt + 1 == _ATTEMPTS:
                 raise
+            threading.Event().wait(_PAUSE_SECONDS)
     raise AssertionError("the last attempt returns or raises")
 
 
 def _recorded(directory: str, epoch: int | None) -> RecordedEpoch:
+    """Return an epoch: without a number the latest that completed and can be run again, or else the one that runs."""
     if epoch is not None:
         return read_epoch(directory, EpochId(epoch))
+    running: RecordedEpoch | None = None
     for number in reversed(replayable(directory)):
         found = read_epoch(directory, number)
         if found.after is not None:
             return found
-    raise StateError("No epoch can be run again yet: a preview needs an epoch that is complete and still kept.")
+        running = running or found
+    if running is None:
+        raise StateError(
+            "No epoch can be run again at present: an epoch begins with the checkpoint before it, which the job has"
+            " deleted. Set execution.checkpointing.num-retained to 2 or more."
+        )
+    return running
 
 
 def _record(record: SeenRecord) -> dict[str, Any]:

@@ -34,6 +34,8 @@ from flott.snapshots.views import KeyedStateView, OperatorStateView, StateView
 
 #: An answer is begun to be sent after so many seconds, complete or not.
 BUDGET_SECONDS = 8.0
+#: How often the latest checkpoint is looked for, if the job deletes it while it is read.
+_ATTEMPTS = 5
 _NOTHING: Any = object()
 
 
@@ -47,7 +49,21 @@ class StateAnswers:
         self._opened: StateSnapshot | None = None  #: the last checkpoint that was asked for by its number
 
     def answer(self, question: Question) -> dict[str, Any]:
-        """Return the answer to a question."""
+        """Return the answer to a question. If the latest checkpoint is deleted meanwhile, ask the one after it."""
+        for _ in range(_ATTEMPTS - 1):
+            latest = self._latest()
+            try:
+                return self._answer(question)
+            except StateError:
+                if getattr(question, "checkpoint", 0) is not None or self._latest() == latest:
+                    raise
+        return self._answer(question)
+
+    def _latest(self) -> int | None:
+        found = self._store().checkpoint_ids() if self._directory else []
+        return found[-1] if found else None
+
+    def _answer(self, question: Question) -> dict[str, Any]:
         match question:
             case ListCheckpoints():
                 return self._checkpoints()
