@@ -6,6 +6,7 @@ the docs show, so that they stay small.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +35,7 @@ def main() -> None:
     if reason is not None:
         raise SystemExit(f"No pictures: {reason}.")
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(prefix="shop-") as folder,
         running_shop(Path(folder)) as (session, addresses),
         started_browser() as browser,
     ):
@@ -46,16 +47,17 @@ def main() -> None:
 def running_shop(folder: Path) -> Iterator[tuple[Session, dict[str, str]]]:
     """Start a JobManager with a job that runs and one that has failed; yield the addresses of their pages."""
     session = start_session(folder / "cluster")
+    program = Path(shutil.copy(PROGRAM, folder))  # pages show where operators are defined
     try:
         revenue = [folder / "revenue", "--rate", "400", "--name", "revenue per second", "--plain"]
-        running = session.submit(*revenue, program=PROGRAM, settings=OFTEN)
+        running = session.submit(*revenue, program=program, settings=OFTEN)
         check = [folder / "check", "--fail-at", "700", "--name", "price check", "--plain"]
-        failed = session.submit(*check, program=PROGRAM, settings=ONCE)
+        failed = session.submit(*check, program=program, settings=ONCE)
         session.await_status(failed, "FAILED")
-        session.await_epochs(running, 10)
+        session.await_epochs(running, 25)
         session.cli("rescale", running, "3")
         session.cli("savepoint", running, folder / "savepoints")
-        session.await_epochs(running, 40)
+        session.await_epochs(running, 35)
         job = f"/jobs/{running}"
         vertices = session.rest.get(job)["vertices"]
         chosen = next(one["id"] for one in vertices if one["name"].startswith("Seconds"))
@@ -71,10 +73,10 @@ def pictures(addresses: dict[str, str]) -> dict[str, tuple[str, dict[str, Any]]]
     return {
         "web-overview": ("/", LIGHT),
         "web-overview-phone": ("/", PHONE),
+        "web-timeline": (f"{job}/timeline", LIGHT),
         "web-job": (job, LIGHT),
         "web-job-dark": (job, DARK),
         "web-vertex": (f"{job}?vertex={addresses['vertex']}", LIGHT),
-        "web-timeline": (f"{job}/timeline", LIGHT),
         "web-time": (f"{job}/time", LIGHT),
         "web-checkpoints": (f"{job}/checkpoints", LIGHT),
         "web-state": (f"{job}/state", LIGHT),
@@ -99,7 +101,7 @@ def take(browser: Any, url: str, name: str, address: str, settings: dict[str, An
         page.locator(".notices button").click()
     page.wait_for_timeout(2500)
     page.mouse.move(0, 0)
-    height = min(1500, page.evaluate("document.documentElement.scrollHeight"))
+    height = min(1200, page.evaluate("document.documentElement.scrollHeight"))
     page.set_viewport_size({**settings["viewport"], "height": max(settings["viewport"]["height"], height)})
     page.screenshot(path=IMAGES / f"{name}.png")
     for problem in visit.problems:

@@ -145,7 +145,7 @@ def test_state_is_paged_and_a_key_is_looked_up(shop: Shop) -> None:
     rows.locator("tbody tr").nth(5).wait_for()
     assert rows.locator("tbody tr").count() == 6, "one row for each country"
     rows.get_by_role("button", name="'Norway'").click()
-    page.get_by_role("table", name="The key").wait_for()
+    page.get_by_role("table", name="The key", exact=True).wait_for()
     page.get_by_role("table", name="History of the key").wait_for()
     page.close()
 

@@ -27,7 +27,7 @@ async function load(context, signal, path) {
 
 function view({ checkpoints, settings, detail, subtasks }, context, job) {
   const { counts, latest, history } = checkpoints;
-  const savepoints = history.filter((one) => one.is_savepoint && one.status === "COMPLETED");
+  const savepoints = savepointsOf(history, latest);
   return h(
     "div",
     { class: "stack" },
@@ -44,6 +44,13 @@ function view({ checkpoints, settings, detail, subtasks }, context, job) {
     card("History", historyTable(history, context)),
     card("Settings", settingsList(settings)),
   );
+}
+
+/** The savepoints of the history, and the last one also when the history has moved on. */
+function savepointsOf(history, latest) {
+  const found = history.filter((one) => one.is_savepoint && one.status === "COMPLETED");
+  const last = latest.savepoint;
+  return last && !found.some((one) => one.external_path === last.external_path) ? [...found, last] : found;
 }
 
 function charts(history) {
@@ -140,12 +147,12 @@ function summaryTable(summary) {
     ["Written", summary.checkpointed_size, bytes],
     ["Records", summary.records, count],
   ];
-  const columns = [["min", "least"], ["avg", "mean"], ["p50", "half below"], ["p90", "90 % below"], ["p99", "99 % below"], ["max", "most"]];
+  const columns = [["min", "min"], ["avg", "mean"], ["p50", "median"], ["p90", "p90"], ["p99", "p99"], ["max", "max"]];
   return table({
     caption: "Summary of completed checkpoints",
     rows,
     key: ([name]) => name,
-    columns: [{ title: "", cell: ([name]) => name }, ...columns.map(([key, title]) => ({ title, number: true, cell: ([, spread, format]) => format(spread[key]) }))],
+    columns: [{ title: "Measure", cell: ([name]) => name }, ...columns.map(([key, title]) => ({ title, number: true, cell: ([, spread, format]) => format(spread[key]) }))],
   });
 }
 

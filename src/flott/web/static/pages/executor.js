@@ -40,12 +40,12 @@ function view({ executor, subtasks, log }, context) {
       table({
         caption: "Memory",
         rows: [
-          ["Heap of the JVM", memory.heapUsed, memory.heapMax],
-          ["Outside of the heap", memory.nonHeapUsed, memory.nonHeapMax > 0 ? memory.nonHeapMax : memory.nonHeapCommitted],
+          ["Heap of the JVM", shareBar(memory.heapUsed, memory.heapMax, bytes)],
+          ["Outside of the heap", bytes(memory.nonHeapUsed)], // it has no limit of its own
         ],
         columns: [
           { title: "What", cell: ([name]) => name },
-          { title: "In use", wide: true, cell: ([, used, whole]) => shareBar(used, whole, bytes) },
+          { title: "In use", wide: true, cell: ([, used]) => used },
         ],
       }),
       h("p", { class: "quiet" }, `Garbage collection: ${memory.garbageCollectors.map((one) => `${one.name} took ${duration(one.time)}`).join(", ") || "none"}.`),

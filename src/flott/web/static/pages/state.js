@@ -60,7 +60,8 @@ function view({ kept, catalogue, chosen, answer }, context, job) {
   if (catalogue === null) {
     return card("State", h("p", { class: "empty" }, "No checkpoint of this job can be read now: none has completed, or the last ones are gone."));
   }
-  const checkpoints = kept.map((one) => [String(one.checkpoint), `${one.checkpoint}, ${dateTime(one.completed)}`]);
+  const numbers = kept.map((one) => [String(one.checkpoint), `${one.checkpoint}, ${dateTime(one.completed)}`]);
+  const checkpoints = [["", "the latest"], ...numbers];
   const choose = (checkpoint) => context.go({ checkpoint, after: null });
   return h(
     "div",
@@ -68,8 +69,7 @@ function view({ kept, catalogue, chosen, answer }, context, job) {
     h(
       "div",
       { class: "row" },
-      select("Checkpoint", checkpoints, String(catalogue.checkpoint), choose),
-      button("Latest", () => context.go({ checkpoint: null, after: null })),
+      select("Checkpoint", checkpoints, context.query.checkpoint || "", choose),
       h("span", { class: "quiet" }, "Reading a checkpoint does not touch the running job."),
     ),
     h("div", { class: "two" }, card("States", menu(catalogue, chosen, context)), chosen === null ? card("No state", h("p", { class: "empty" }, "The checkpoint holds no state.")) : stateCard(chosen, answer, kept, catalogue, context)),
@@ -194,7 +194,7 @@ function keyView({ found, history }, context) {
             { title: "Checkpoint", number: true, cell: (one) => count(one.checkpoint) },
             { title: "Completed", cell: (one) => dateTime(one.completed) },
             { title: "Value", wide: true, cell: (one) => (one.found ? valueText(one.value) : "no value") },
-            { title: "", cell: (one) => (one.changed ? tag("changed") : "") },
+            { title: "Changed", cell: (one) => (one.changed ? tag("changed") : "") },
           ],
         }),
   );
