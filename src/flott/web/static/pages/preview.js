@@ -25,7 +25,7 @@ function view(_, context, job) {
     { class: "stack" },
     card(
       "Records of the last epoch",
-      h("p", { class: "quiet" }, "The last completed epoch is run again, up to this operator, without its sinks. The running job is not touched."),
+      h("p", { class: "quiet" }, "The last epoch is run again, up to this operator, without its sinks. The running job is not touched."),
       h(
         "div",
         { class: "row" },
@@ -72,7 +72,7 @@ function records(answer) {
   return h(
     "div",
     { class: "stack" },
-    h("p", null, `Epoch ${answer.epoch}: ${count(answer.count)} records${answer.truncated ? `, of which ${count(answer.records.length)} are shown` : ""}.`),
+    h("p", null, `Epoch ${answer.epoch}${answer.complete === false ? ", which is under way" : ""}: ${count(answer.count)} records${answer.truncated ? `, of which ${count(answer.records.length)} are shown` : ""}.`),
     table({
       caption: "Records",
       rows: answer.records,
