@@ -116,7 +116,7 @@ def take(browser: Any, url: str, name: str, address: str, settings: dict[str, An
 def write_small(png: bytes, file: Path) -> None:
     """Write a picture with a palette that keeps rare colours: pages have few, so it is smaller and looks the same."""
     with Image.open(io.BytesIO(png)) as picture:
-        few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
         few.save(file, optimize=True)
 
 

@@ -56,9 +56,9 @@ export function bytes(value) {
   return `${unit === 0 ? Math.round(size) : trim(size, size < 10 ? 2 : size < 100 ? 1 : 0)} ${units[unit]}`;
 }
 
-/** 0.256 → 26 % */
+/** 0.256 → 26 %, 0.004 → 0.4 % */
 export function percent(value) {
-  return isNumber(value) ? `${Math.round(value * 100)} %` : NONE;
+  return isNumber(value) ? `${trim(value * 100, Math.abs(value) < 0.0995 ? 1 : 0)} %` : NONE;
 }
 
 /** Milliseconds → 850 ms, 12.3 s, 4 min 5 s, 3 h 20 min, 2 d 4 h */

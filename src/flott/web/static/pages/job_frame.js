@@ -5,7 +5,7 @@
 import { jobAddress } from "../addresses.js";
 import { confirm, checkbox, field } from "../dialogs.js";
 import { h } from "../elements.js";
-import { NONE, age, bytes, count, dateTime, lag, rate, watermark } from "../format.js";
+import { NONE, age, bytes, clockTime, count, dateTime, lag, rate, watermark } from "../format.js";
 import { ENDED, badge, button, fact, facts, link, moment } from "../parts.js";
 import { features, get, now, outcome, part, patch, post } from "../rest.js";
 
@@ -56,7 +56,7 @@ function numbers(job) {
     fact(ended ? "Ran for" : "Running for", age((ended ? job.end : now()) - job.start), `since ${dateTime(job.start)}`),
     fact("Records read", rate(job["records-per-second"]), ended ? "at the end" : "now"),
     fact("Watermark lag", ended ? NONE : lag(job.watermark, now()), job.watermark === null ? "no event time yet" : watermark(job.watermark)),
-    fact("Last checkpoint", job["last-checkpoint"] > 0 ? (ended ? moment(job["last-checkpoint"]) : `${age(now() - job["last-checkpoint"])} ago`) : NONE, `${bytes(state)} of state`),
+    fact("Last checkpoint", job["last-checkpoint"] > 0 ? (ended ? moment(job["last-checkpoint"], clockTime(job["last-checkpoint"])) : `${age(now() - job["last-checkpoint"])} ago`) : NONE, `${bytes(state)} of state`),
     fact("Restarts", count(job.restarts), job.restarts > 0 ? link("why", jobAddress(job.id, "failure")) : "none so far", job.restarts > 0 ? "warn" : ""),
     job.guarantee ? fact("Guarantee", job.guarantee.guarantee, `by ${job.guarantee.operator}`) : null,
     job["waiting-for"] ? fact("Waits for", job["waiting-for"], null, "warn") : null,
