@@ -55,7 +55,7 @@ test-connectors: $(READY)  ## the tests of all connectors, with real servers (fe
 	@$(WITH_JAVA) scripts/setup connectors && $(PY) -m pytest -q --progress -m "not spark or connectors" -n 2 --dist loadgroup $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/connectors tests/object_stores)
 
 test-long: $(READY)  ## the tests that take minutes each: load, thousands of epochs, random queries
-	@$(WITH_JAVA) $(PY) -m pytest -q --progress -m long $(ARGS) tests/spark tests/unit/table
+	@$(WITH_JAVA) $(PY) -m pytest -q --progress -m long $(ARGS) tests/spark tests/unit/table tests/web
 
 simulation: $(READY)  ## thousands of small jobs that crash at random; ARGS="--seeds 5000", or a seed to see it again
 	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000 --job-takeovers 1000)

@@ -238,11 +238,36 @@ def test_a_job_is_stopped_with_a_savepoint(shop: Shop, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_real_job_manager_goes_away_and_comes_back(shop: Shop, browser: Any, tmp_path: Path) -> None:
+def test_a_savepoint_is_exported_and_restored_as_a_new_job(shop: Shop, tmp_path: Path) -> None:
+    job = shop.session.submit(tmp_path / "out", program=PROGRAM, settings={**SELDOM, "parallelism.default": "1"})
+    shop.session.await_epochs(job, 1)
+    shop.session.rest.post(f"/jobs/{job}/stop", {"targetDirectory": str(tmp_path / "savepoints")})
+    shop.session.await_status(job, "FINISHED")
+    page = shop.visit.open(f"/jobs/{job}/checkpoints")
+    row = page.get_by_role("table", name="Savepoints").locator("tbody tr").first
+    row.get_by_role("button", name="Export").click()
+    page.get_by_role("dialog").get_by_label("Folder").fill(str(tmp_path / "copy"))
+    page.get_by_role("dialog").get_by_role("button", name="Export").click()
+    page.get_by_text("The copy is at").wait_for()
+    row.get_by_role("button", name="Restore").click()
+    page.get_by_role("dialog").get_by_role("button", name="Start the job").click()
+    page.wait_for_url(lambda url: "/jobs/" in url and job not in url)
+    again = page.url.rpartition("/")[2]
+    shop.session.await_epochs(again, 1)
+    restored = shop.session.rest.get(f"/jobs/{again}/checkpoints")["latest"]["restored"]
+    assert restored["is_savepoint"]
+    shop.session.rest.patch(f"/jobs/{again}", mode="cancel")
+    shop.session.await_status(again, "CANCELED")
+    page.close()
+
+
+@pytest.mark.long
+def test_a_real_job_manager_goes_away_and_comes_back(browser: Any, tmp_path: Path) -> None:
     first = start_session(tmp_path / "own", rest__port="0")
     port = first.url.rpartition(":")[2]
     page = viewer(browser, first.url).open("/")
     first.process.kill_tree()
+    (tmp_path / "own" / "cluster.json").unlink()  # the killed one has left it, and its successor is awaited by it
     page.get_by_text("does not answer").wait_for()
     again = start_session(tmp_path / "own", rest__port=port)
     try:
