@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flott.cep._pattern import Pattern
     from flott.common.typeinfo import TypeInformation
     from flott.common.watermark_strategy import WatermarkStrategy
     from flott.datastream.connectors.base import Sink, Source
@@ -182,6 +183,18 @@ class IntervalJoinSpec(OperatorSpec):
     right_late_tag_id: str | None = None
     left_type: TypeInformation | None = None  #: what the program declares its left records to be
     right_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True)
+class PatternSpec(OperatorSpec):
+    """Keyed: looks for a pattern in the events of each key."""
+
+    pattern: Pattern[Any]
+    function: Any  #: a PatternProcessFunction
+    event_time: bool = True
+    comparator: Callable[[Any, Any], int] | None = None  #: orders events of the same timestamp
+    late_tag_id: str | None = None  #: the side output of late events; None: they are counted and dropped
+    record_type: TypeInformation | None = None  #: what the program declares its events to be
 
 
 @dataclass(frozen=True)

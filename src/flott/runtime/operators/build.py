@@ -8,6 +8,7 @@ from typing import Any
 from flott.graph import specs
 from flott.runtime.operators.async_io import AsyncOperator
 from flott.runtime.operators.broadcast import BroadcastOperator
+from flott.runtime.operators.cep.operator import PatternOperator
 from flott.runtime.operators.connected import ConnectedOperator
 from flott.runtime.operators.interval_join import IntervalJoinOperator
 from flott.runtime.operators.operator import Operator, OperatorContext
@@ -35,6 +36,7 @@ _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Opera
     specs.CoFlatMapSpec: lambda context, spec: ConnectedOperator(context, spec.function, "flat_map", flat=True),
     specs.WindowSpec: lambda context, spec: _window_of(context, spec),
     specs.IntervalJoinSpec: IntervalJoinOperator,
+    specs.PatternSpec: PatternOperator,
     specs.AsyncSpec: lambda context, spec: AsyncOperator(context, spec),
     specs.ColumnarSpec: lambda context, spec: _columnar(context, spec),
     specs.SinkSpec: lambda context, spec: SinkOperator(context, spec.sink, spec.record_type),
