@@ -76,6 +76,7 @@ class Automaton:
 
     positions: tuple[Position, ...]
     junctions: tuple[Junction, ...]
+    stage_names: tuple[str, ...]  #: of the stages that take events, in the order of the pattern
     within_ms: int | None
     skip_strategy: AfterMatchSkipStrategy
     #: A digest of the structure, without conditions: partial matches are continued only where it is the same.
@@ -152,7 +153,9 @@ class _Compiler:
             junctions.append(self._junction(self._following(self._paths[done], _Way())))
             done += 1
         positions = tuple(map(self._position, self._paths))
-        made = Automaton(positions, tuple(junctions), self._pattern.within_ms, self._pattern.skip_strategy)
+        pattern = self._pattern
+        names = tuple(pattern.names())
+        made = Automaton(positions, tuple(junctions), names, pattern.within_ms, pattern.skip_strategy)
         return replace(made, signature=_signature(made))
 
     def _junction(self, options: list[Option]) -> Junction:

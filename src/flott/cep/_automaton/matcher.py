@@ -108,7 +108,7 @@ class State:
     """A junction with some of its options: what all partial matches of a group have in common."""
 
     __slots__ = (
-        "_after", "_matcher", "fresh", "iterative", "junction", "mask", "moves", "patience_ms", "plain", "take",
+        "_after", "_matcher", "endings", "fresh", "iterative", "junction", "mask", "moves", "patience_ms", "plain", "take",
         "waits_for_time",
     )  # fmt: skip
 
@@ -129,6 +129,8 @@ class State:
             and only.ending is None
         )
         self.take = only.take
+        #: The options that end a match without an event: when one does, the others would give the same match again.
+        self.endings = sum(move.bit for move in self.moves if move.ending is not None)
         self.waits_for_time = any(move.ending is Ending.AT_TIMEOUT for move in self.moves)
         #: So long after its last event something may run out; None: nothing does.
         self.patience_ms = min((move.window_ms for move in self.moves if move.window_ms is not None), default=None)
@@ -167,8 +169,7 @@ class Matcher:
     def __init__(self, automaton: Automaton):
         self.automaton = automaton
         self.names = tuple(position.name for position in automaton.positions)
-        stages = {name: rank for rank, name in enumerate(dict.fromkeys(self.names))}
-        self._ranks = tuple(stages[name] for name in self.names)  #: by position: the stage, as a number
+        self._ranks = tuple(automaton.stage_names.index(name) for name in self.names)  #: by position: the stage, as a number
         self.context = PathContext(self.names)
         self.within_ms = automaton.within_ms
         self._states: dict[tuple[int, int, bool], State] = {}
@@ -268,8 +269,10 @@ class Matcher:
                     verdict = verdict_of(move, state.fresh, value, context)
                     if verdict is Verdict.TAKES:
                         taken.setdefault(move, {}).setdefault(start, []).append(node)
+                        if move.ending is not None:
+                            mask &= ~state.endings
                     if verdict is not Verdict.IGNORES and not (move.any and verdict is Verdict.TAKES):
-                        mask ^= move.bit
+                        mask &= ~move.bit
                 parted.setdefault(mask, {}).setdefault(start, []).append(node)
         touched.taken.extend(taken.items())
         if len(parted) > 1 or state.after(*parted) is not state:
@@ -386,9 +389,10 @@ class Matcher:
                 mask = state.mask
                 for move in state.moves:
                     if move.window_ms is not None and node[0][1] + move.window_ms <= deadline:
-                        mask ^= move.bit
+                        mask &= ~move.bit
                         if move.ending is Ending.AT_TIMEOUT:
                             complete.append((start, node))
+                            mask &= ~state.endings
                 left = state.after_time(mask)
                 if left is not None:
                     self._put(held, left, start, node)
@@ -553,17 +557,17 @@ def _judge(state: State, group: Group, value: Any, touched: _Touched) -> None:
         if (move.bars is not None and move.bars(value)) or (
             fresh and move.first_bars is not None and move.first_bars(value)
         ):
-            mask ^= move.bit
+            mask &= ~move.bit
         elif move.ending is not None:
             if move.ending is Ending.BEHIND_NEXT:
                 touched.taken.append((move, group))
-                mask ^= move.bit
+                mask &= ~state.endings
         elif move.take(value):
             touched.taken.append((move, group))
             if not move.any:
-                mask ^= move.bit
+                mask &= ~move.bit
         elif move.strict:
-            mask ^= move.bit
+            mask &= ~move.bit
     left = state.after(mask)
     if left is not state:
         touched.left.append(state)

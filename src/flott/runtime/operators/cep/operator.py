@@ -160,9 +160,10 @@ class PatternOperator(FunctionOperator):
         if not self._event_time:
             return self._arrivals.in_order(arrivals), 0
         if count:
-            waited = list(self._waiting.scan(key, None, time + 1))
+            stop = None if time == MAX_WATERMARK else time + 1
+            waited = list(self._waiting.scan(key, None, stop))
             if waited:
-                self._waiting.remove_range(key, None, time + 1)
+                self._waiting.remove_range(key, None, stop)
                 count -= len(waited)
                 arrivals = waited + arrivals
         if _latest(arrivals) > time:
