@@ -1,4 +1,4 @@
-"""Patterns of every shape over one out-of-order stream: loops, groups, absences, skip strategies, time-outs, late events."""
+"""Patterns of every shape over one out-of-order stream: loops, groups, absences, skip strategies, time-outs."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_streams_of_patterns_check_what_they_are_given() -> None:
     stream = in_process().from_collection([1])
     with pytest.raises(ProgramError, match="takes a stream first"):
         CEP.pattern([1], begin("a"))  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="starts with Pattern.begin"):
+    with pytest.raises(ProgramError, match=r"starts with Pattern\.begin"):
         CEP.pattern(stream, "a")  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match="never be complete"):
         CEP.pattern(stream, begin("a").not_followed_by("b"))

@@ -108,8 +108,8 @@ class State:
     """A junction with some of its options: what all partial matches of a group have in common."""
 
     __slots__ = (
-        "_after", "_matcher", "endings", "fresh", "iterative", "junction", "mask", "moves", "patience_ms", "plain", "take",
-        "waits_for_time",
+        "_after", "_matcher", "endings", "fresh", "iterative", "junction", "mask", "moves", "patience_ms", "plain",
+        "take", "waits_for_time",
     )  # fmt: skip
 
     def __init__(self, matcher: Matcher, junction: int, mask: int, fresh: bool):
@@ -169,7 +169,8 @@ class Matcher:
     def __init__(self, automaton: Automaton):
         self.automaton = automaton
         self.names = tuple(position.name for position in automaton.positions)
-        self._ranks = tuple(automaton.stage_names.index(name) for name in self.names)  #: by position: the stage, as a number
+        #: By position: its stage, as a number.
+        self._ranks = tuple(automaton.stage_names.index(name) for name in self.names)
         self.context = PathContext(self.names)
         self.within_ms = automaton.within_ms
         self._states: dict[tuple[int, int, bool], State] = {}
@@ -220,7 +221,7 @@ class Matcher:
             if timestamp >= held.deadline:
                 self.expire(held, timestamp, found, timed_out)
             event: Event | None = None
-            complete: list[tuple[int, Node]] = []
+            complete: list[tuple[int, Node]] | None = None
             touched: _Touched | None = None
             for state, group in groups.items():
                 if state.plain:
@@ -237,6 +238,7 @@ class Matcher:
                 else:
                     _judge(state, group, value, touched)
             if touched is not None:
+                complete = []
                 if touched.taken:
                     event = (held.next_number, timestamp, value)
                     held.next_number += 1
@@ -246,6 +248,8 @@ class Matcher:
                     if event is None:
                         event = (held.next_number, timestamp, value)
                         held.next_number += 1
+                    if complete is None:
+                        complete = []
                     self._start(held, move, event, complete)
             if complete:
                 self._complete(held, complete, timestamp, found)
@@ -444,6 +448,8 @@ class Matcher:
 
         The repetitions of a group may be counted in several ways over the same events.
         """
+        if len(paths) < 2:
+            return paths
         ranks = self._ranks
         found: dict[tuple[tuple[int, int], ...], tuple[int, Node]] = {}
         for path in paths:

@@ -6,10 +6,11 @@ processed once, at its end: its partial matches are read from state and written 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cmp_to_key
 from itertools import compress, groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.errors import ProgramError
@@ -19,6 +20,14 @@ from flott.runtime.operators.operator import Operator, RecordFailure
 
 #: A timestamp and an event.
 Arrival = tuple[int, Any]
+
+
+class Collected(NamedTuple):
+    """The events of an epoch."""
+
+    by_key: dict[Any, list[Arrival]]
+    latest: int  #: no event is later
+    in_order: bool  #: the events of each key are in the order of time
 
 
 class Arrivals:
@@ -38,7 +47,15 @@ class Arrivals:
         self._event_time = event_time
         self._comparator = comparator
         self._late_tag_id = late_tag_id
-        self.by_key: dict[Any, list[Arrival]] = {}
+        self.by_key: defaultdict[Any, list[Arrival]] = defaultdict(list)
+        self.latest = MIN_WATERMARK  #: no event of the epoch is later
+        self._in_order = True  #: they have come in the order of time so far
+
+    def hand_over(self) -> Collected:
+        """Return the events that were collected, and start again."""
+        collected = Collected(self.by_key, self.latest, self._in_order)
+        self.by_key, self.latest, self._in_order = defaultdict(list), MIN_WATERMARK, True
+        return collected
 
     def take(self, batch: RowBatch) -> None:
         """Take a batch."""
@@ -57,21 +74,22 @@ class Arrivals:
             )
             timely = [not is_late for is_late in late]
             values, timestamps = list(compress(values, timely)), list(compress(timestamps, timely))
+        if timestamps:
+            ordered = timestamps == sorted(timestamps) and timestamps[0] >= self.latest
+            self._in_order = self._in_order and ordered
+            self.latest = max(self.latest, timestamps[-1] if ordered else max(timestamps))
         select, by_key, cursor = self._keyed.select_in(values), self.by_key, iter(values)
         try:
             for arrival in zip(timestamps, cursor, strict=True):
-                key = select(arrival[1])
-                if key in by_key:
-                    by_key[key].append(arrival)
-                else:
-                    by_key[key] = [arrival]
+                by_key[select(arrival[1])].append(arrival)
         except Exception as error:
             raise self._owner.record_failure(RowBatch(values, timestamps), cursor) from error
 
-    def in_order(self, arrivals: list[Arrival]) -> list[Arrival]:
+    def in_order(self, arrivals: list[Arrival], ordered: bool = False) -> list[Arrival]:
         """Return events by timestamp; those of the same timestamp by the comparator, and as they came."""
         if len(arrivals) > 1:
-            arrivals.sort(key=_timestamp)
+            if not ordered:
+                arrivals.sort(key=_timestamp)
             if self._comparator is not None:
                 by_comparator = cmp_to_key(self._comparator)
                 return [

@@ -72,6 +72,7 @@ class PatternOperator(FunctionOperator):
         self._waiting: SortedMultimapTable = state.table(SORTED_MULTIMAPS, WAITING)
         state.schemas.declare((WAITING,), StateTypes(spec.record_type, own="events that wait for the watermark"))
         self._timers: TimerTable = state.timer_table(EVENT_TIMERS if spec.event_time else PROCESSING_TIMERS)
+        self._collected = self._arrivals.hand_over()
         self._match = MatchContext()
         self._handles_timeouts = isinstance(spec.function, TimedOutPartialMatchHandler)
 
@@ -117,7 +118,8 @@ class PatternOperator(FunctionOperator):
 
     def _run(self, time: int) -> None:
         """Process all events up to a time, and end what times out until then, key by key."""
-        arrived, self._arrivals.by_key = self._arrivals.by_key, {}
+        self._collected = self._arrivals.hand_over()
+        arrived = self._collected.by_key
         out: list[tuple[int, Any]] = []
         self._match.now_ms = self._matcher.context.now_ms = self.context.scope.now_ms
         if self._state.pages:
@@ -142,7 +144,8 @@ class PatternOperator(FunctionOperator):
         if timer is not None and (fired or timer <= time):
             self._timers.delete(timer, key)
             timer = None
-        arrivals, count = self._due(key, arrivals, count, time)
+        if count or len(arrivals) > 1 or self._collected.latest > time:
+            arrivals, count = self._due(key, arrivals, count, time)
         held = Matches() if plain is None else from_plain(self._matcher, plain)
         found: list[Found] = []
         timed_out: list[Found] = []
@@ -157,22 +160,24 @@ class PatternOperator(FunctionOperator):
 
     def _due(self, key: Any, arrivals: list[Arrival], count: int, time: int) -> tuple[list[Arrival], int]:
         """Return the events that are due, in order, and how many of the key wait. The others are put into state."""
-        if not self._event_time:
-            return self._arrivals.in_order(arrivals), 0
+        ordered, latest = self._collected.in_order, self._collected.latest
         if count:
             stop = None if time == MAX_WATERMARK else time + 1
             waited = list(self._waiting.scan(key, None, stop))
             if waited:
                 self._waiting.remove_range(key, None, stop)
                 count -= len(waited)
-                arrivals = waited + arrivals
-        if _latest(arrivals) > time:
+                arrivals, ordered = waited + arrivals, False
+        if latest > time:
             early = [arrival for arrival in arrivals if arrival[0] > time]
-            for timestamp, value in early:
-                self._waiting.add(key, timestamp, value)
-            count += len(early)
-            arrivals = [arrival for arrival in arrivals if arrival[0] <= time]
-        return self._arrivals.in_order(arrivals), count
+            if early:
+                for timestamp, value in early:
+                    self._waiting.add(key, timestamp, value)
+                count += len(early)
+                arrivals = [arrival for arrival in arrivals if arrival[0] <= time]
+        if len(arrivals) > 1:
+            arrivals = self._arrivals.in_order(arrivals, ordered)
+        return arrivals, count
 
     def _feed(self, held: Matches, arrivals: list[Arrival], found: list[Found], timed_out: list[Found]) -> None:
         cursor = iter(arrivals)
@@ -241,10 +246,6 @@ class PatternOperator(FunctionOperator):
     def _failure(self, activity: str, record: Any, timestamp: int) -> RecordFailure:
         key = self._state.current.key
         return self.failure(activity, record=record, has_record=True, key=key, has_key=True, timestamp=timestamp)
-
-
-def _latest(arrivals: list[Arrival]) -> int:
-    return max((arrival[0] for arrival in arrivals), default=-FAR)
 
 
 def rich_conditions(pattern: Pattern[Any]) -> list[Function]:

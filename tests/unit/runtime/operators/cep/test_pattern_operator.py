@@ -248,7 +248,7 @@ def test_a_failure_card_shows_the_event_and_the_key(where: str) -> None:
 
     harness = OperatorHarness(piece)
     harness.process_elements([Payment("ann", 7)], timestamps=[3])
-    with pytest.raises(Exception, match="ZeroDivisionError|KeyError") as failure:
+    with pytest.raises(Exception, match=r"division|none") as failure:
         harness.process_watermark(10)
     (note,) = failure.value.__notes__
     assert "amount=7" in note
@@ -268,13 +268,10 @@ def test_a_changed_pattern_does_not_take_over_partial_matches_of_another() -> No
         harness.process_watermark(10)
         snapshot = harness.snapshot()
     changed = small_then_large().next("third")
-    with (
-        pytest.raises(Exception, match="The pattern has changed") as failure,
-        OperatorHarness(piece(changed), snapshot=snapshot) as harness,
-    ):
-        harness.process_element(Payment("ann", 600), 15)
+    harness = OperatorHarness(piece(changed), snapshot=snapshot)
+    harness.process_element(Payment("ann", 600), 15)
+    with pytest.raises(StateError, match="The pattern has changed"):
         harness.process_watermark(20)
-    assert StateError.__name__ in repr(failure.value) or "pattern has changed" in str(failure.value)
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -290,7 +287,7 @@ def test_random_patterns_out_of_order_late_and_restored_at_another_parallelism(s
     streams = {key: sorted((time, word) for time, (owner, word) in arrivals if owner == key) for key in "xyz"}
     for key, events in streams.items():  # those of the same time as they came
         came = [word for _, (owner, word) in arrivals if owner == key]
-        events.sort(key=lambda event: (event[0], came.index(event[1])))  # noqa: B023
+        events.sort(key=lambda event: (event[0], came.index(event[1])))
 
     def piece(stream: DataStream[Any]) -> DataStream[Any]:
         keyed = stream.map(Keyed.of).key_by(lambda event: event.key)
