@@ -1,5 +1,6 @@
 """Complex event processing: patterns in streams. Flink's API in Python's case; PyFlink has none."""
 
+from flott.cep._automaton.explanation import Attempt, Explanation, Refusal, explain
 from flott.cep._conditions import IterativeCondition, SimpleCondition
 from flott.cep._functions import (
     Match,
@@ -29,4 +30,8 @@ __all__ = [
     "PatternFlatSelectFunction",
     "PatternTimeoutFunction",
     "PatternFlatTimeoutFunction",
+    "explain",
+    "Explanation",
+    "Attempt",
+    "Refusal",
 ]
