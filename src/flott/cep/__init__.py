@@ -12,6 +12,9 @@ from flott.cep._functions import (
     TimedOutPartialMatchHandler,
 )
 from flott.cep._pattern import Pattern, WithinType
+from flott.cep._rules.definition import parse_pattern, parse_rule
+from flott.cep._rules.results import RuleFailure, RuleMatch, rule_failures_tag
+from flott.cep._rules.stream import RuleStream
 from flott.cep._skip import AfterMatchSkipStrategy
 from flott.cep._stream import CEP, PatternStream
 
@@ -30,6 +33,12 @@ __all__ = [
     "PatternFlatSelectFunction",
     "PatternTimeoutFunction",
     "PatternFlatTimeoutFunction",
+    "RuleStream",
+    "RuleMatch",
+    "RuleFailure",
+    "rule_failures_tag",
+    "parse_rule",
+    "parse_pattern",
     "explain",
     "Explanation",
     "Attempt",

@@ -83,7 +83,7 @@ class Pattern(Generic[T]):
     ...     .within(Duration.of_minutes(1))
     ... )
     >>> print(fraud)
-    small, followed by large, within 60 s
+    small, followed by large, within 1 min
 
     A type checker follows the type of the events from ``Pattern[Payment].begin("small")`` on.
     """

@@ -17,6 +17,7 @@ from flott.cep._functions import (
     TimedOutPartialMatchHandler,
 )
 from flott.cep._pattern import Pattern
+from flott.cep._rules.stream import RuleStream
 from flott.common.typeinfo._infer import TypeHint
 from flott.datastream._data_stream import DataStream
 from flott.datastream._keyed_stream import KeyedStream
@@ -65,6 +66,19 @@ class CEP:
                 f" {comparator!r}."
             )
         return PatternStream(input_stream, pattern, comparator)
+
+    @staticmethod
+    def rules(
+        input_stream: DataStream[T], rules: DataStream[Any], comparator: Callable[[T, T], int] | None = None
+    ) -> RuleStream[T]:
+        """Look for the patterns of rules that come as a stream of JSON definitions. Only in Flott.
+
+        A rule takes effect on all subtasks with the epoch that reads it, and so with its checkpoint.
+        """
+        if not isinstance(input_stream, DataStream):
+            raise ProgramError(f"CEP.rules() takes a stream first, found {input_stream!r}.")
+        input_stream._check_other(rules, "CEP.rules")
+        return RuleStream(input_stream, rules, comparator)
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,18 @@ class PatternSpec(OperatorSpec):
 
 
 @dataclass(frozen=True)
+class RulesSpec(OperatorSpec):
+    """Keyed, two inputs: looks for the patterns of rules, which come as the second input, a broadcast one."""
+
+    function: Any | None  #: makes a record of a RuleMatch; None: the match is the record
+    event_time: bool = True
+    comparator: Callable[[Any, Any], int] | None = None
+    late_tag_id: str | None = None
+    timeout_tag_id: str | None = None  #: the side output of partial matches whose time is over
+    record_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True)
 class SinkSpec(OperatorSpec):
     """Writes to a sink."""
 

@@ -8,7 +8,6 @@ from typing import Any
 from flott.graph import specs
 from flott.runtime.operators.async_io import AsyncOperator
 from flott.runtime.operators.broadcast import BroadcastOperator
-from flott.runtime.operators.cep.operator import PatternOperator
 from flott.runtime.operators.connected import ConnectedOperator
 from flott.runtime.operators.interval_join import IntervalJoinOperator
 from flott.runtime.operators.operator import Operator, OperatorContext
@@ -36,7 +35,8 @@ _BUILDERS: dict[type[specs.OperatorSpec], Callable[[OperatorContext, Any], Opera
     specs.CoFlatMapSpec: lambda context, spec: ConnectedOperator(context, spec.function, "flat_map", flat=True),
     specs.WindowSpec: lambda context, spec: _window_of(context, spec),
     specs.IntervalJoinSpec: IntervalJoinOperator,
-    specs.PatternSpec: PatternOperator,
+    specs.PatternSpec: lambda context, spec: _pattern(context, spec),
+    specs.RulesSpec: lambda context, spec: _rules(context, spec),
     specs.AsyncSpec: lambda context, spec: AsyncOperator(context, spec),
     specs.ColumnarSpec: lambda context, spec: _columnar(context, spec),
     specs.SinkSpec: lambda context, spec: SinkOperator(context, spec.sink, spec.record_type),
@@ -61,6 +61,19 @@ def _columnar(context: OperatorContext, spec: specs.ColumnarSpec) -> Operator:
     from flott.runtime.operators.columnar.build import build_columnar
 
     return build_columnar(context, spec.operation)
+
+
+def _pattern(context: OperatorContext, spec: specs.PatternSpec) -> Operator:
+    """Return the operator of a pattern. Only programs with patterns import them."""
+    from flott.runtime.operators.cep.operator import PatternOperator
+
+    return PatternOperator(context, spec)
+
+
+def _rules(context: OperatorContext, spec: specs.RulesSpec) -> Operator:
+    from flott.runtime.operators.cep.rules import RulesOperator
+
+    return RulesOperator(context, spec)
 
 
 def build_operator(context: OperatorContext) -> Operator:

@@ -21,20 +21,17 @@ from flott.common.watermark_strategy import MAX_WATERMARK
 from flott.datastream.functions._basic import Function
 from flott.graph.specs import PatternSpec
 from flott.runtime.managed_state.backends.hashmap import KeyedState
-from flott.runtime.managed_state.kinds.sorted_multimap import SORTED_MULTIMAPS, SortedMultimapTable
 from flott.runtime.managed_state.kinds.timers import TimerTable
 from flott.runtime.managed_state.kinds.values import ValueTable
-from flott.runtime.managed_state.schema.state_types import StateTypes
 from flott.runtime.operators.batch import MAX_BATCH_RECORDS, RowBatch
 from flott.runtime.operators.cep.arrivals import Arrival, Arrivals
+from flott.runtime.operators.cep.waiting import WaitingEvents
 from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.operator import EventTime, OperatorContext, RecordFailure, position_of
 from flott.runtime.operators.process import EVENT_TIMERS, PROCESSING_TIMERS, emit_tagged
 
 #: By key: its timer or None, how many events wait, and its partial matches as plain data or None.
 MATCHES = "_pattern-matches"
-#: By key and timestamp: events that the watermark has not reached.
-WAITING = "_pattern-waiting"
 
 #: So many keys are announced to a state on disk at once.
 _KEYS_AHEAD = 1024
@@ -69,8 +66,7 @@ class PatternOperator(FunctionOperator):
         self._conditions = rich_conditions(spec.pattern)
         self._arrivals = Arrivals(self, spec.event_time, spec.comparator, spec.late_tag_id)
         self._held: ValueTable = state.value_table(MATCHES)
-        self._waiting: SortedMultimapTable = state.table(SORTED_MULTIMAPS, WAITING)
-        state.schemas.declare((WAITING,), StateTypes(spec.record_type, own="events that wait for the watermark"))
+        self._waiting = WaitingEvents(state, self._arrivals, spec.record_type)
         self._timers: TimerTable = state.timer_table(EVENT_TIMERS if spec.event_time else PROCESSING_TIMERS)
         self._collected = self._arrivals.hand_over()
         self._match = MatchContext()
@@ -89,6 +85,10 @@ class PatternOperator(FunctionOperator):
         super().close()
         for condition in self._conditions:
             condition.close()
+
+    def begin(self) -> None:
+        super().begin()
+        self._arrivals.hand_over()  # an epoch that failed may have left some
 
     def process(self, batch: RowBatch) -> None:
         self._arrivals.take(batch)
@@ -145,7 +145,7 @@ class PatternOperator(FunctionOperator):
             self._timers.delete(timer, key)
             timer = None
         if count or len(arrivals) > 1 or self._collected.latest > time:
-            arrivals, count = self._due(key, arrivals, count, time)
+            arrivals, count = self._waiting.due(key, arrivals, count, time, self._collected)
         held = Matches() if plain is None else from_plain(self._matcher, plain)
         found: list[Found] = []
         timed_out: list[Found] = []
@@ -157,27 +157,6 @@ class PatternOperator(FunctionOperator):
         self._keep(key, timer, count, held, plain, entry)
         if found or timed_out:
             self._report(key, found, timed_out, out)
-
-    def _due(self, key: Any, arrivals: list[Arrival], count: int, time: int) -> tuple[list[Arrival], int]:
-        """Return the events that are due, in order, and how many of the key wait. The others are put into state."""
-        ordered, latest = self._collected.in_order, self._collected.latest
-        if count:
-            stop = None if time == MAX_WATERMARK else time + 1
-            waited = list(self._waiting.scan(key, None, stop))
-            if waited:
-                self._waiting.remove_range(key, None, stop)
-                count -= len(waited)
-                arrivals, ordered = waited + arrivals, False
-        if latest > time:
-            early = [arrival for arrival in arrivals if arrival[0] > time]
-            if early:
-                for timestamp, value in early:
-                    self._waiting.add(key, timestamp, value)
-                count += len(early)
-                arrivals = [arrival for arrival in arrivals if arrival[0] <= time]
-        if len(arrivals) > 1:
-            arrivals = self._arrivals.in_order(arrivals, ordered)
-        return arrivals, count
 
     def _feed(self, held: Matches, arrivals: list[Arrival], found: list[Found], timed_out: list[Found]) -> None:
         cursor = iter(arrivals)
@@ -199,7 +178,7 @@ class PatternOperator(FunctionOperator):
             return
         due = held.deadline
         if count:
-            due = min(due, next(self._waiting.scan(key))[0])
+            due = min(due, self._waiting.earliest(key))
         if due < FAR and (timer is None or due < timer):
             if timer is not None:
                 self._timers.delete(timer, key)

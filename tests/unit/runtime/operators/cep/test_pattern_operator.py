@@ -24,7 +24,8 @@ from flott.common import Duration
 from flott.datastream import DataStream, OutputTag, RuntimeContext
 from flott.datastream.state import ValueStateDescriptor
 from flott.errors import StateError
-from flott.runtime.operators.cep.operator import MATCHES, WAITING
+from flott.runtime.operators.cep.operator import MATCHES
+from flott.runtime.operators.cep.waiting import WAITING
 from flott.testing import OperatorHarness, collect, in_process
 from tests.unit.cep import model
 from tests.unit.cep.random_patterns import skipping, stream_of, timed_pattern_of

@@ -1,0 +1,1 @@
+"""Rules as data: patterns in JSON, with conditions in a small language of expressions."""
