@@ -35,7 +35,7 @@ def rule(name: str, *where: str, **fields: Any) -> dict[str, Any]:
 RULES = [
     rule("overheated", "degrees > 90", "degrees > 90 and degrees > last(s1).degrees"), rule("broken", "colour = 3"),
     EndOfEpoch(), rule("cold", "degrees < 70"), EndOfEpoch(),
-    rule("overheated", "degrees > 90", "degrees > 95", partial_matches="keep"), EndOfEpoch(),
+    rule("overheated", "degrees > 90", "degrees > 95 and count(s1) = 1", partial_matches="keep"), EndOfEpoch(),
     {"rule": "cold", "enabled": False}, rule("broken", "degrees = 61"), EndOfEpoch(),
     {"rule": "cold", "enabled": True}, {"rule": "nothing", "pattern": 1}, EndOfEpoch(),
     {"rule": "overheated", "remove": True},
@@ -56,7 +56,7 @@ def build(env: StreamExecutionEnvironment, folder: str) -> None:
         lambda reading, _: reading[1]
     )
     readings = env.from_source(ScriptedSource(READINGS), strategy, "readings").uid("readings")
-    rules = env.from_source(ScriptedSource(RULES), WatermarkStrategy.for_monotonous_timestamps(), "rules").uid("rules")
+    rules = env.from_source(ScriptedSource(RULES), WatermarkStrategy.no_watermarks(), "rules").uid("rules")
     by_machine = readings.map(lambda reading: Reading(*reading)).key_by(lambda reading: reading.machine)
     found = CEP.rules(by_machine, rules).side_output_timed_out(OVER).select(listed).uid("judge")
     found.sink_to(lines_to(folder, "found"))

@@ -6,8 +6,8 @@
 
 A name is a field of the event: a key of a dict, or an attribute. ``stage.field`` belongs in ``first``, ``last``,
 ``count``, ``sum``, ``avg``, ``min`` and ``max``, which look at the events that the partial match has under the name of
-a stage. ``null`` is neither less nor greater than anything. Names that begin with an underscore, methods, and everything
-that is not in the grammar are refused.
+a stage. ``null`` is neither less nor greater than anything. Names that begin with an underscore, methods, and
+everything that is not in the grammar are refused.
 
     expression = or
     or         = and { "or" and }

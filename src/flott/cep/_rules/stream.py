@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from flott.cep._rules.results import RuleMatch
 from flott.common.typeinfo._infer import TypeHint
+from flott.common.watermark_strategy import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
 from flott.datastream._data_stream import DataStream, check_type
 from flott.datastream._keyed_stream import KeyedStream, key_of
 from flott.datastream.functions._basic import NullByteKeySelector
@@ -18,6 +19,16 @@ from flott.graph.transformations import Operation
 
 T = TypeVar("T")
 OUT = TypeVar("OUT")
+
+
+class NeverAwaited(WatermarkGenerator):
+    """Says that a stream has nothing to do with event time: operators do not wait for it."""
+
+    def on_event(self, value: Any, timestamp: int, output: WatermarkOutput) -> None:
+        output.mark_idle()
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        output.mark_idle()
 
 
 @dataclass(frozen=True)
@@ -72,9 +83,11 @@ class RuleStream(Generic[T]):
             stream._declared(),
         )
         environment = stream.get_execution_environment()
+        rules = self._rules.assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(NeverAwaited))
+        environment._program.refine(rules._id, name="Rules Without Time", implicit=True)
         declared = check_type(output_type, "select")
         operation = Operation(spec, (key_of(keyed), None), declared)
-        made = environment._program.add("Rules", operation, (keyed._id, self._rules.broadcast()._id))
+        made = environment._program.add("Rules", operation, (keyed._id, rules.broadcast()._id))
         result: DataStream[Any] = DataStream(environment, made.id, declared)
         return result if isinstance(stream, KeyedStream) else result.force_non_parallel()
 
