@@ -180,7 +180,8 @@ def _call(function: Any, kind: type[Function], name: str, method: str) -> Any:
     """Return the function, checked: an object of its kind, or a callable."""
     if function is None or isinstance(function, kind):
         return function
-    if not callable(function) or isinstance(function, Function | type):
+    is_function_class = isinstance(function, type) and issubclass(function, Function)
+    if not callable(function) or isinstance(function, Function) or is_function_class:
         raise ProgramError(f"{method}() needs a {kind.__name__} or a callable for {name}, found {function!r}.")
     return function
 

@@ -37,6 +37,7 @@ COMMANDS: dict[str, Listed] = {
     "checkpoints": Listed("checkpoints:checkpoints", "Show the last checkpoints of a job.", _SNAPSHOTS),
     "state": Listed("state:state", "Inspect state: list, get, scan, diff.", _SNAPSHOTS),
     "replay": Listed("replay:replay", "Run a retained epoch again to inspect it.", _SNAPSHOTS),
+    "cep": Listed("cep:cep", "Try rules on recorded events, and explain non-matches.", _SNAPSHOTS),
     "cluster": Listed("cluster:cluster", "Start, stop and inspect session clusters.", _CLUSTER),
     "config": Listed("config:config", "Show options: value, default, source and meaning.", _CLUSTER),
     "doctor": Listed("doctor:doctor", "Check this machine and suggest fixes.", _CLUSTER),

@@ -177,7 +177,8 @@ class Witness:
         """Let time pass."""
         if self._held.deadline > time:
             return
-        before, over = dict(self._open()), []  # type: tuple[dict[int, _Trail], list[Found]]
+        before = dict(self._open())
+        over: list[Found] = []
         self._matcher.expire(self._held, time, self._found, over)
         for deadline, node in over:
             trail = self._trails[id(node)]

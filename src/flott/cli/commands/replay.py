@@ -61,11 +61,11 @@ def replay(
     """
     from flott.runtime.replay.recorded_epoch import held, replayable
 
-    directory = _directory(invocation, job)
+    directory = directory_of_job(invocation, job)
     if epoch is None:
         return _list(invocation, directory, replayable(directory))
     # The program is loaded first, because a running job keeps its epochs only for a while.
-    graph, configuration = _graph(invocation, Path(directory).name, program, arguments)
+    graph, configuration = graph_of_job(invocation, Path(directory).name, program, arguments)
     with held(_chosen(directory, epoch)) as recorded:
         return _Session(invocation, recorded, graph, configuration, run_writers).run(operator, key, use_pdb, limit)
 
@@ -287,7 +287,8 @@ class _Shown:
 # ---------------------------------------------------------------------------------------------- the job and its program
 
 
-def _directory(invocation: Invocation, job: str) -> str:
+def directory_of_job(invocation: Invocation, job: str) -> str:
+    """Return the folder of a job: of the cluster, of one that a cluster keeps, or the folder itself."""
     from flott.runtime.checkpoint import paths
 
     if Path(job, paths.JOB).is_file():
@@ -319,9 +320,10 @@ def _directory_of_kept_job(invocation: Invocation, job: str) -> str | None:
     return str(directory) if directory.is_dir() else None
 
 
-def _graph(
+def graph_of_job(
     invocation: Invocation, ident: str, program: str | None, arguments: Sequence[str]
 ) -> tuple[StreamGraph, Configuration]:
+    """Return graph and configuration of a job, from its program or from what a cluster keeps."""
     if program is not None:
         return graph_of_program(invocation, [program, *arguments])
     found = graph_of_kept_job(invocation, ident)

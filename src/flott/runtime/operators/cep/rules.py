@@ -27,8 +27,8 @@ from flott.errors import ProgramError
 from flott.graph.specs import RulesSpec
 from flott.metrics import Counter
 from flott.runtime.managed_state.backends.hashmap import KeyedState
+from flott.runtime.managed_state.kinds.maps import MapTable
 from flott.runtime.managed_state.kinds.timers import TimerTable
-from flott.runtime.managed_state.kinds.values import ValueTable
 from flott.runtime.managed_state.operator.operator_handles import TaskOperatorStateStore
 from flott.runtime.operators.batch import MAX_BATCH_RECORDS, RowBatch
 from flott.runtime.operators.cep.arrivals import Arrival, Arrivals
@@ -37,7 +37,7 @@ from flott.runtime.operators.function_operator import FunctionOperator
 from flott.runtime.operators.operator import EventTime, OperatorContext, position_of
 from flott.runtime.operators.process import EVENT_TIMERS, PROCESSING_TIMERS, emit_tagged
 
-#: By key and rule: the timer or None, and the partial matches as plain data. Under the rule "": how many events wait.
+#: A map per key. By rule: the timer or None, and the partial matches as plain data. Under "": how many events wait.
 RULE_MATCHES = "_rule-matches"
 #: By name: (version, definition as JSON, enabled).
 RULES = MapStateDescriptor("_rules")
@@ -75,7 +75,7 @@ class RulesOperator(FunctionOperator):
         self._arrivals = Arrivals(self, spec.event_time, spec.comparator, spec.late_tag_id)
         self._collected = self._arrivals.hand_over()
         self._waiting = WaitingEvents(state, self._arrivals, spec.record_type)
-        self._held: ValueTable = state.value_table(RULE_MATCHES, namespaced=True)
+        self._held: MapTable = state.map_table(RULE_MATCHES)
         self._timers: TimerTable = state.timer_table(EVENT_TIMERS if spec.event_time else PROCESSING_TIMERS)
         store = TaskOperatorStateStore(context.operator_state)
         self._definitions = store.get_broadcast_state(RULES)
@@ -167,11 +167,17 @@ class RulesOperator(FunctionOperator):
 
     def _drop(self, rule: str) -> None:
         """Delete the partial matches that all keys have of a rule."""
-        for entry in [entry for entry in self._held.entries if entry[1] == rule]:
-            timer, _ = self._held.entries[entry]
-            if timer is not None:
-                self._timers.delete(timer, entry[0], rule)
-            self._held.discard(entry)
+        for key in list(self._held.entries):
+            entry = self._entry(key, rule)
+            if entry is not None:
+                if entry[0] is not None:
+                    self._timers.delete(entry[0], key, rule)
+                self._held.remove_item(key, rule)
+
+    def _entry(self, key: Any, rule: str) -> Any:
+        """Return what is held for a key and a rule, or None."""
+        held = self._held.entries.get(key)
+        return None if held is None else held.get(rule)
 
     def _activate(self) -> None:
         """Compile the rules that are new, and forget those that do not run."""
@@ -219,11 +225,11 @@ class RulesOperator(FunctionOperator):
             elif rule in self._active:
                 self._run_rule(self._active[rule], key, [], time, out, over)
             else:
-                self._held.discard((key, rule))
+                self._held.remove_item(key, rule)
         self._emit(out, over)
 
     def _run_key(self, key: Any, arrivals: list[Arrival], time: int, out: list[Any], over: list[Any]) -> None:
-        entry = self._held.entries.get((key, _WAITING))
+        entry = self._entry(key, _WAITING)
         timer, count = (None, 0) if entry is None else entry
         before = timer, count
         arrivals, count = self._waiting.due(key, arrivals, count, time, self._collected)
@@ -238,10 +244,9 @@ class RulesOperator(FunctionOperator):
                 self._timers.register(due, key, _WAITING)
                 timer = due
         if not count:
-            self._held.discard((key, _WAITING))
+            self._held.remove_item(key, _WAITING)
         elif (timer, count) != before:
-            self._held.entries[key, _WAITING] = (timer, count)
-            self._held.changed[key, _WAITING] = None
+            self._held.put_item(key, _WAITING, (timer, count))
         if arrivals:
             for rule in list(self._active.values()):
                 self._run_rule(rule, key, arrivals, time, out, over)
@@ -250,7 +255,7 @@ class RulesOperator(FunctionOperator):
         self, rule: ActiveRule, key: Any, arrivals: list[Arrival], time: int, out: list[Any], over: list[Any]
     ) -> None:
         began = perf_counter_ns()
-        entry = self._held.entries.get((key, rule.name))
+        entry = self._entry(key, rule.name)
         timer, plain = (None, None) if entry is None else entry
         matcher, cursor = rule.matcher, iter(arrivals)
         matcher.context.now_ms = self.context.scope.now_ms
@@ -274,12 +279,11 @@ class RulesOperator(FunctionOperator):
         rule.nanoseconds.inc(perf_counter_ns() - began)
 
     def _keep(self, rule: ActiveRule, key: Any, timer: int | None, held: Matches, entry: Any, time: int) -> None:
-        place = (key, rule.name)
         if timer is not None and (timer <= time or not held):
             self._timers.delete(timer, key, rule.name)
             timer = None
         if not held:
-            self._held.discard(place)
+            self._held.remove_item(key, rule.name)
             return
         if held.deadline < FAR and (timer is None or held.deadline < timer):
             if timer is not None:
@@ -287,8 +291,7 @@ class RulesOperator(FunctionOperator):
             timer = held.deadline
             self._timers.register(timer, key, rule.name)
         if held.changed or entry is None or entry[0] != timer:
-            self._held.entries[place] = (timer, to_plain(rule.matcher, held) if held.changed else entry[1])
-            self._held.changed[place] = None
+            self._held.put_item(key, rule.name, (timer, to_plain(rule.matcher, held) if held.changed else entry[1]))
 
     def _match(self, rule: ActiveRule, timestamp: int, node: Any) -> RuleMatch[Any]:
         return RuleMatch(rule.name, rule.version, rule.matcher.match_of(node), timestamp)
@@ -299,10 +302,10 @@ class RulesOperator(FunctionOperator):
         """Stop a rule that raised, and report it."""
         self._quarantined.add((rule.name, rule.version))
         del self._active[rule.name]
-        timer, _ = self._held.entries.get((key, rule.name), (None, None))
-        if timer is not None:
-            self._timers.delete(timer, key, rule.name)
-        self._held.discard((key, rule.name))
+        entry = self._entry(key, rule.name)
+        if entry is not None and entry[0] is not None:
+            self._timers.delete(entry[0], key, rule.name)
+        self._held.remove_item(key, rule.name)
         card = self._card(f"rule {rule.name!r}, version {rule.version}", event, error, key)
         text = "".join(format_exception_only(error)).strip()
         self._failures.append(RuleFailure(rule.name, rule.version, text, card))
