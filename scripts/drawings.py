@@ -7,8 +7,10 @@ it, ``layouts`` and ``file_layout`` draw what happened, ``svg`` is the sheet it 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
+from flott.cep import AfterMatchSkipStrategy, Pattern
 from flott.common import Time
 from flott.datastream.window import (
     CumulativeEventTimeWindows,
@@ -20,10 +22,11 @@ from flott.testing import EndOfEpoch, Wait
 from scripts.file_layout import Files
 from scripts.layouts import Lanes, Pairs, Splits, Staircase
 from scripts.observation import LATE, Contents, Record, key_of
+from scripts.pattern_layout import Matches
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
-Story = Lanes | Staircase | Splits | Pairs | Files
+Story = Lanes | Staircase | Splits | Pairs | Files | Matches
 _END = EndOfEpoch()
 
 
@@ -43,6 +46,25 @@ _TOO_LATE = [
     *_r("ada", (6, 2), (17, 5), (22, 1)), _END,
     *_r("ada", (4, 9), (25, 3), (31, 2)), _END,
 ]  # fmt: skip
+
+
+
+def _word(letter: str) -> Callable[[str], bool]:
+    return lambda word: word.startswith(letter)
+
+
+_A = Pattern[str].begin("a").where(_word("a"))
+_LOOP = _A.followed_by("b").where(_word("b")).one_or_more()
+
+
+def _then_c(pattern: Pattern[str]) -> Pattern[str]:
+    return pattern.followed_by("c").where(_word("c"))
+
+
+def _runs(strategy: AfterMatchSkipStrategy) -> Pattern[str]:
+    b = Pattern[str].begin("b", strategy).where(_word("b")).one_or_more().consecutive()
+    return b.next("c").where(_word("c"))
+
 
 STORIES: dict[str, Story] = {
     "tumbling-windows": Lanes(
@@ -134,6 +156,43 @@ STORIES: dict[str, Story] = {
         _r("ada", (4, 1), (13, 2), (16, 3)),
         _r("ada", (1, 5), (3, 6), (9, 7), (15, 8), (20, 9), (26, 4)),
         (-2, 5), 30,
+    ),
+    "contiguity": Matches(
+        "Contiguity between two stages",
+        "Events a, x, b1, b2. With next() nothing may come between, so there is no match. With followed_by() the first"
+        " b is taken. With followed_by_any() every b is taken, in a match of its own.",
+        'Pattern.begin("a") … ("b")',
+        "a x b1 b2",
+        {
+            "next": _A.next("b").where(_word("b")),
+            "followed_by": _A.followed_by("b").where(_word("b")),
+            "followed_by_any": _A.followed_by_any("b").where(_word("b")),
+        },
+    ),
+    "contiguity-in-loops": Matches(
+        "Contiguity inside of a loop",
+        "Events a, b1, b2, x, b3, c. Consecutive events of the loop end at x. Relaxed ones skip x. With combinations"
+        " any choice of the events of the loop is a match. A greedy loop takes all of them.",
+        'a, followed by b {1+}, followed by c',
+        "a b1 b2 x b3 c",
+        {
+            "consecutive": _then_c(_LOOP.consecutive()),
+            "relaxed": _then_c(_LOOP),
+            "combinations": _then_c(_LOOP.allow_combinations()),
+            "greedy": _then_c(_LOOP.greedy()),
+        },
+    ),
+    "skip-strategies": Matches(
+        "What a match leaves of the others",
+        "Events b1, b2, b3, c. Without skipping there are three matches. Skipping past the last event leaves the first"
+        " one, skipping to the last b leaves the first and the last.",
+        "b {1+} consecutive, next c",
+        "b1 b2 b3 c",
+        {
+            "no_skip": _runs(AfterMatchSkipStrategy.no_skip()),
+            "past_last_event": _runs(AfterMatchSkipStrategy.skip_past_last_event()),
+            "to_last b": _runs(AfterMatchSkipStrategy.skip_to_last("b")),
+        },
     ),
     "state-files": Files(
         "How state is kept",

@@ -14,7 +14,7 @@ SOURCES = sorted(path for path in TESTS.rglob("*.py") if path != Path(__file__))
 FORBIDDEN = {
     r"\bdeadline=(?!None)": "there is one profile of hypothesis, in tests/conftest.py, and it has no deadline",
     r"register_profile|load_profile": "there is one profile of hypothesis, in tests/conftest.py",
-    r"perf_counter|process_time|thread_time|timeit": "count calls, records or files instead of measuring seconds",
+    r"perf_counter|process_time\b|thread_time|timeit": "count calls, records or files instead of measuring seconds",
 }
 
 

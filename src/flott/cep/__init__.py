@@ -1,6 +1,6 @@
 """Complex event processing: patterns in streams. Flink's API in Python's case; PyFlink has none."""
 
-from flott.cep._automaton.explanation import Attempt, Explanation, Refusal, explain
+from flott.cep._automaton.explanation import Attempt, Explanation, RefusedEvent, explain
 from flott.cep._conditions import IterativeCondition, SimpleCondition
 from flott.cep._functions import (
     Match,
@@ -42,5 +42,5 @@ __all__ = [
     "explain",
     "Explanation",
     "Attempt",
-    "Refusal",
+    "RefusedEvent",
 ]

@@ -45,7 +45,7 @@ class WithinType(Enum):
 
 
 @dataclass(frozen=True)
-class Stage:
+class PatternStage:
     """One step of a pattern."""
 
     name: str
@@ -60,7 +60,7 @@ class Stage:
     greedy: bool = False
     inner: Contiguity | None = None  #: between the events of a loop; None: not said, which means relaxed
     window_ms: int | None = None  #: since the event before
-    group: tuple[Stage, ...] | None = None
+    group: tuple[PatternStage, ...] | None = None
 
     @property
     def may_be_empty(self) -> bool:
@@ -70,7 +70,7 @@ class Stage:
         return self.group is not None and all(stage.may_be_empty for stage in self.group)
 
     def __repr__(self) -> str:
-        return f"Stage({self.name!r})"
+        return f"PatternStage({self.name!r})"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Pattern(Generic[T]):
     A type checker follows the type of the events from ``Pattern[Payment].begin("small")`` on.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[PatternStage, ...]
     skip_strategy: AfterMatchSkipStrategy = field(default_factory=AfterMatchSkipStrategy.no_skip)
     within_ms: int | None = None  #: between the first and the last event
 
@@ -271,7 +271,7 @@ class Pattern(Generic[T]):
         if not name or type(name) is not str:
             raise ProgramError(f"{method}() takes a name, a text that is not empty, found {name!r}.")
         self._check_new(method, [name])
-        return replace(self, stages=(*self.stages, Stage(name, contiguity, absence)))
+        return replace(self, stages=(*self.stages, PatternStage(name, contiguity, absence)))
 
     def _append_group(self, method: str, group: Pattern[T], contiguity: Contiguity) -> Pattern[T]:
         if group.skip_strategy.skips:
@@ -282,7 +282,7 @@ class Pattern(Generic[T]):
         self._check_new(method, [stage.name for stage in all_stages(group.stages)])
         limits = [limit for limit in (self.within_ms, group.within_ms) if limit is not None]
         number = sum(stage.group is not None for stage in self.stages) + 1
-        stage = Stage(f"group {number}", contiguity, group=group.stages)
+        stage = PatternStage(f"group {number}", contiguity, group=group.stages)
         return replace(self, stages=(*self.stages, stage), within_ms=min(limits, default=None))
 
     def _check_new(self, method: str, names: list[str]) -> None:
@@ -294,18 +294,18 @@ class Pattern(Generic[T]):
                     " name: give each stage its own."
                 )
 
-    def _last(self, method: str) -> Stage:
+    def _last(self, method: str) -> PatternStage:
         if not self.stages:
             raise ProgramError(f"{method}() needs a stage. Start the pattern with Pattern.begin(name).")
         return self.stages[-1]
 
-    def _single(self, method: str) -> Stage:
+    def _single(self, method: str) -> PatternStage:
         stage = self._last(method)
         if stage.group is not None:
             raise ProgramError(f"{method}() applies to a single stage, found a group. Use it inside of the group.")
         return stage
 
-    def _positive(self, method: str) -> Stage:
+    def _positive(self, method: str) -> PatternStage:
         stage = self._last(method)
         if stage.absence is not None:
             raise ProgramError(
@@ -313,7 +313,7 @@ class Pattern(Generic[T]):
             )
         return stage
 
-    def _looping(self, method: str) -> Stage:
+    def _looping(self, method: str) -> PatternStage:
         stage = self._positive(method)
         if not stage.quantified:
             raise ProgramError(
@@ -354,7 +354,7 @@ class Pattern(Generic[T]):
         return replace(self, stages=(*self.stages[:-1], replace(last, **changes)))
 
 
-def all_stages(stages: tuple[Stage, ...]) -> Iterator[Stage]:
+def all_stages(stages: tuple[PatternStage, ...]) -> Iterator[PatternStage]:
     """Yield the stages and those of their groups, in order."""
     for stage in stages:
         yield stage
@@ -378,7 +378,7 @@ _WORDS = {Contiguity.STRICT: "next", Contiguity.RELAXED: "followed by", Contigui
 _INSIDE = {Contiguity.STRICT: "consecutive", Contiguity.ANY: "combinations", Contiguity.RELAXED: "", None: ""}
 
 
-def described(stages: tuple[Stage, ...]) -> str:
+def described(stages: tuple[PatternStage, ...]) -> str:
     """Return stages in words."""
     parts = []
     for index, stage in enumerate(stages):
@@ -387,7 +387,7 @@ def described(stages: tuple[Stage, ...]) -> str:
     return ", ".join(parts)
 
 
-def _described_stage(stage: Stage) -> str:
+def _described_stage(stage: PatternStage) -> str:
     text = stage.name if stage.group is None else f"({described(stage.group)})"
     if stage.quantified:
         if stage.maximum is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flott.cep._conditions import AllOf, AnyOf, Leaf, OfType
-from flott.cep._pattern import Absence, Contiguity, Pattern, Stage
+from flott.cep._pattern import Absence, Contiguity, Pattern, PatternStage
 from flott.cep._skip import SkipKind
 
 #: (timestamp, value)
@@ -22,7 +22,7 @@ Path = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Take:
-    stage: Stage
+    stage: PatternStage
     contiguity: Contiguity
     first: bool = False  #: the first event of its group or stage, whose contiguity an outer one replaces
 
@@ -31,7 +31,7 @@ class Take:
 class Never:
     """Between the takes around it, no event fulfils the test: with ``next``, the first event does not."""
 
-    stage: Stage
+    stage: PatternStage
     next: bool = False
     greedy: bool = False
 
@@ -39,7 +39,7 @@ class Never:
 Word = tuple[Take | Never, ...]
 
 
-def words(stages: tuple[Stage, ...], most: int) -> Iterator[Word]:
+def words(stages: tuple[PatternStage, ...], most: int) -> Iterator[Word]:
     """Yield all words of stages with at most so many events."""
     if not stages:
         yield ()
@@ -50,7 +50,7 @@ def words(stages: tuple[Stage, ...], most: int) -> Iterator[Word]:
             yield first + rest
 
 
-def _words_of_stage(stage: Stage, most: int) -> Iterator[Word]:
+def _words_of_stage(stage: PatternStage, most: int) -> Iterator[Word]:
     if stage.absence is not None:
         yield (Never(stage, next=stage.absence is Absence.NEXT),)
         return
@@ -63,7 +63,7 @@ def _words_of_stage(stage: Stage, most: int) -> Iterator[Word]:
             yield repeated + (behind if count != stage.maximum else ())
 
 
-def _repeated(stage: Stage, count: int, most: int) -> Iterator[Word]:
+def _repeated(stage: PatternStage, count: int, most: int) -> Iterator[Word]:
     inner = stage.inner or Contiguity.RELAXED
     if stage.group is None:
         if count <= most:
@@ -72,7 +72,7 @@ def _repeated(stage: Stage, count: int, most: int) -> Iterator[Word]:
     yield from _products(stage, [stage.contiguity] + [inner] * (count - 1), most)
 
 
-def _products(stage: Stage, contiguities: list[Contiguity], most: int) -> Iterator[Word]:
+def _products(stage: PatternStage, contiguities: list[Contiguity], most: int) -> Iterator[Word]:
     if not contiguities:
         yield ()
         return
@@ -88,7 +88,7 @@ def _products(stage: Stage, contiguities: list[Contiguity], most: int) -> Iterat
             yield changed + rest
 
 
-def _belongs(stage: Stage, member: Stage) -> bool:
+def _belongs(stage: PatternStage, member: PatternStage) -> bool:
     if stage.group is not None:
         return _belongs(stage.group[0], member)
     return stage is member or stage == member

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from flott.cep._conditions import Test, is_iterative, label_of
-from flott.cep._pattern import Absence, Contiguity, Pattern, Stage, check_pattern
+from flott.cep._pattern import Absence, Contiguity, Pattern, PatternStage, check_pattern
 from flott.cep._skip import AfterMatchSkipStrategy
 from flott.errors import ProgramError
 
@@ -176,7 +176,7 @@ class _Compiler:
                 label += f"{stage.name}.{count} / "
         return Position(stage.name, label, stage.test)
 
-    def _level(self, prefix: _Path) -> tuple[Stage, ...]:
+    def _level(self, prefix: _Path) -> tuple[PatternStage, ...]:
         stages = self._pattern.stages
         for index, _ in prefix:
             group = stages[index].group
@@ -184,7 +184,7 @@ class _Compiler:
             stages = group
         return stages
 
-    def _stage(self, path: _Path) -> Stage:
+    def _stage(self, path: _Path) -> PatternStage:
         return self._level(path[:-1])[path[-1][0]]
 
     # --- the ways from one position to the next -----------------------------------------------------------------------
@@ -232,7 +232,7 @@ class _Compiler:
         return options
 
 
-def _left(stage: Stage, way: _Way) -> _Way:
+def _left(stage: PatternStage, way: _Way) -> _Way:
     """Return the way with a stage left behind: what a greedy stage would take must not come any more."""
     return way.barred(Bar(stage.test, f"{_GREEDY}{stage.name}")) if stage.greedy else way
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from flott.cep._automaton.automaton import Automaton, Ending, compile_pattern
 from flott.cep._automaton.drawing import draw
-from flott.cep._automaton.matcher import FAR, Found, Matcher, Matches, Move, Node, PathContext, State, nodes_of
+from flott.cep._automaton.matcher import FAR, Found, Matcher, Matches, Move, Node, PathContext, WaitState, nodes_of
 from flott.cep._conditions import AllOf, AnyOf, Test, context_call, label_of
 from flott.cep._pattern import Pattern
 
@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedEvent:
     """An event that did not continue a partial match."""
 
     event: int  #: its place in the input, from 1
@@ -40,7 +40,7 @@ class Attempt:
     fate: str  #: "open", "timed out", "ended", "went on", "discarded"
     because: str  #: why, in words
     times_out: int | None  #: the time until which it can go on; None: without end
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[RefusedEvent, ...]
 
     @property
     def length(self) -> int:
@@ -57,7 +57,7 @@ class Explanation:
     events: int
     matches: tuple[dict[str, list[Any]], ...]
     attempts: tuple[Attempt, ...]
-    unstarted: tuple[Refusal, ...]  #: events that started no partial match
+    unstarted: tuple[RefusedEvent, ...]  #: events that started no partial match
     standing: tuple[int, ...] = field(default=())  #: how many partial matches stand at each junction
 
     def nearest(self) -> Attempt | None:
@@ -118,9 +118,9 @@ class _Trail:
     """What is known of a partial match so far."""
 
     node: Node
-    state: State
+    state: WaitState
     order: int
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[RefusedEvent] = field(default_factory=list)
     fate: str = "open"
     because: str = ""
     went_on: bool = False
@@ -134,7 +134,7 @@ class Witness:
         self._held = Matches() if held is None else held
         self._trails: dict[int, _Trail] = {}
         self._found: list[Found] = []
-        self._unstarted: list[Refusal] = []
+        self._unstarted: list[RefusedEvent] = []
         self._number = 0
         self._note_open()
 
@@ -158,7 +158,7 @@ class Witness:
             if ident not in standing:
                 self._settle(trail, taken, refusals)
 
-    def _settle(self, trail: _Trail, taken: bool, refusals: list[Refusal]) -> None:
+    def _settle(self, trail: _Trail, taken: bool, refusals: list[RefusedEvent]) -> None:
         if trail.went_on:
             trail.fate, trail.because = "went on", f"it took event {self._number}" if taken else "it is a match"
         elif taken:
@@ -200,7 +200,7 @@ class Witness:
             else:
                 trail.state = state
 
-    def _judge(self, trail: _Trail, timestamp: int, value: Any) -> tuple[bool, list[Refusal]]:
+    def _judge(self, trail: _Trail, timestamp: int, value: Any) -> tuple[bool, list[RefusedEvent]]:
         """Return whether an option takes an event, and why the others do not."""
         context = self._matcher.context
         context.node, context.time = trail.node, timestamp
@@ -209,7 +209,7 @@ class Witness:
             reason = refusal_of(self._matcher, move, trail.state.fresh, value, context)
             taken = taken or reason is None
             if reason is not None:
-                refusals.append(Refusal(self._number, value, _stage(self._matcher, move), reason))
+                refusals.append(RefusedEvent(self._number, value, _stage(self._matcher, move), reason))
         return taken, refusals
 
     def _judge_start(self, timestamp: int, value: Any) -> None:
@@ -218,7 +218,7 @@ class Witness:
         for move in self._matcher.moves[0]:
             reason = refusal_of(self._matcher, move, True, value, context, first=True)
             if reason is not None:
-                self._unstarted.append(Refusal(self._number, value, _stage(self._matcher, move), reason))
+                self._unstarted.append(RefusedEvent(self._number, value, _stage(self._matcher, move), reason))
 
     def explanation(self, pattern: Pattern[Any]) -> Explanation:
         """Return what was seen."""
@@ -258,7 +258,7 @@ class Witness:
         )
 
 
-def _standing(held: Matches) -> Iterable[tuple[State, int, Node]]:
+def _standing(held: Matches) -> Iterable[tuple[WaitState, int, Node]]:
     for state, group in held.groups.items():
         for start, nodes in group.items():
             for node in nodes:

@@ -92,7 +92,7 @@ class Move:
         self.first_bars = _either([call(bar.test) for bar in option.bars if bar.first_only])
         #: Whether there is more to it than a condition on the event.
         self.guarded = self.iterative or self.bars is not None or self.first_bars is not None
-        self.target: State | None = None  #: where a partial match stands after it; None: it can take no more
+        self.target: WaitState | None = None  #: where a partial match stands after it; None: it can take no more
         self.accepting = False
 
 
@@ -104,7 +104,7 @@ def _either(calls: list[Callable[..., Any]]) -> Callable[..., Any] | None:
     return lambda *arguments: any(call(*arguments) for call in calls)
 
 
-class State:
+class WaitState:
     """A junction with some of its options: what all partial matches of a group have in common."""
 
     __slots__ = (
@@ -119,7 +119,7 @@ class State:
         self.fresh = fresh  #: no event came since the last one that was taken
         self.moves = tuple(move for move in matcher.moves[junction] if move.bit & mask)
         self.iterative = any(move.iterative for move in self.moves)
-        self._after: dict[int, State | None] = {}
+        self._after: dict[int, WaitState | None] = {}
         only = self.moves[0]
         #: It waits for one thing, whatever else comes: the usual state, which is executed by itself.
         self.plain = (
@@ -135,13 +135,13 @@ class State:
         #: So long after its last event something may run out; None: nothing does.
         self.patience_ms = min((move.window_ms for move in self.moves if move.window_ms is not None), default=None)
 
-    def after(self, mask: int) -> State | None:
+    def after(self, mask: int) -> WaitState | None:
         """Return the state behind an event that was not taken, with the options that are left."""
         if mask not in self._after:
             self._after[mask] = self._matcher.state(self.junction, mask, False) if mask else None
         return self._after[mask]
 
-    def after_time(self, mask: int) -> State | None:
+    def after_time(self, mask: int) -> WaitState | None:
         """Return the state with the options that are left when time has passed without an event."""
         return self._matcher.state(self.junction, mask, self.fresh) if mask else None
 
@@ -152,7 +152,7 @@ class Matches:
     __slots__ = ("changed", "deadline", "groups", "next_number", "starts", "waiting")
 
     def __init__(self) -> None:
-        self.groups: dict[State, Group] = {}
+        self.groups: dict[WaitState, Group] = {}
         self.starts: deque[tuple[int, int]] = deque()  #: number and time of the events they started with
         self.waiting: list[tuple[int, Node]] = []  #: complete, but an earlier partial match may discard them
         self.next_number = 0
@@ -173,7 +173,7 @@ class Matcher:
         self._ranks = tuple(automaton.stage_names.index(name) for name in self.names)
         self.context = PathContext(self.names)
         self.within_ms = automaton.within_ms
-        self._states: dict[tuple[int, int, bool], State] = {}
+        self._states: dict[tuple[int, int, bool], WaitState] = {}
         self.moves: list[tuple[Move, ...]] = [self._make_moves(junction) for junction in automaton.junctions]
         self._firsts = [self._first_state(index) for index in range(len(automaton.junctions))]
         for move in (move for moves in self.moves for move in moves):
@@ -194,7 +194,7 @@ class Matcher:
             for index, option in enumerate(junction.options)
         )
 
-    def _first_state(self, junction: int) -> State | None:
+    def _first_state(self, junction: int) -> WaitState | None:
         """Return the state directly behind an event that was taken."""
         moves = self.moves[junction]
         if not moves:
@@ -202,12 +202,12 @@ class Matcher:
         fresh = any(move.strict or move.first_bars or move.ending is Ending.BEHIND_NEXT for move in moves)
         return self.state(junction, (1 << len(moves)) - 1, fresh)
 
-    def state(self, junction: int, mask: int, fresh: bool) -> State:
+    def state(self, junction: int, mask: int, fresh: bool) -> WaitState:
         """Return a state; equal ones are the same object."""
         key = (junction, mask, fresh)
         found = self._states.get(key)
         if found is None:
-            found = self._states[key] = State(self, junction, mask, fresh)
+            found = self._states[key] = WaitState(self, junction, mask, fresh)
         return found
 
     # --- events -------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Matcher:
             held.starts.clear()
             held.deadline = FAR
 
-    def _judge_each(self, state: State, group: Group, value: Any, timestamp: int, touched: _Touched) -> None:
+    def _judge_each(self, state: WaitState, group: Group, value: Any, timestamp: int, touched: _Touched) -> None:
         """Decide about partial matches one by one, because a condition asks for their events or their time."""
         context = self.context
         context.time = timestamp
@@ -271,11 +271,11 @@ class Matcher:
                 mask = state.mask
                 for move in state.moves:
                     verdict = verdict_of(move, state.fresh, value, context)
-                    if verdict is Verdict.TAKES:
+                    if verdict is EventVerdict.TAKES:
                         taken.setdefault(move, {}).setdefault(start, []).append(node)
                         if move.ending is not None:
                             mask &= ~state.endings
-                    if verdict is not Verdict.IGNORES and not (move.any and verdict is Verdict.TAKES):
+                    if verdict is not EventVerdict.IGNORES and not (move.any and verdict is EventVerdict.TAKES):
                         mask &= ~move.bit
                 parted.setdefault(mask, {}).setdefault(start, []).append(node)
         touched.taken.extend(taken.items())
@@ -287,13 +287,13 @@ class Matcher:
         """Return whether an event starts a partial match, for options with more than a simple condition."""
         context = self.context
         context.node, context.time = None, timestamp
-        return verdict_of(move, True, value, context) is Verdict.TAKES
+        return verdict_of(move, True, value, context) is EventVerdict.TAKES
 
     def _apply(self, held: Matches, touched: _Touched, event: Event | None, complete: list[tuple[int, Node]]) -> None:
         groups = held.groups
         if touched.left or event is not None:
             held.changed = True
-        born: list[tuple[State, int, Node]] = []
+        born: list[tuple[WaitState, int, Node]] = []
         if event is not None:
             for move, group in _unambiguous(touched.taken) if self._ambiguous else touched.taken:
                 position, target, accepting = move.position, move.target, move.accepting
@@ -311,7 +311,7 @@ class Matcher:
         for state, start, node in born:
             self._put(held, state, start, node)
 
-    def _put(self, held: Matches, state: State, start: int, node: Node) -> None:
+    def _put(self, held: Matches, state: WaitState, start: int, node: Node) -> None:
         group = held.groups.get(state)
         if group is None:
             held.groups[state] = {start: [node]}
@@ -377,7 +377,7 @@ class Matcher:
 
     def _end_windows(self, held: Matches, time: int, found: list[Found], timed_out: list[Found]) -> None:
         """End what has waited too long since its last event."""
-        due: dict[int, list[tuple[State, int, Node]]] = {}
+        due: dict[int, list[tuple[WaitState, int, Node]]] = {}
         for state, group in held.groups.items():
             if state.patience_ms is not None:
                 for start, nodes in group.items():
@@ -408,7 +408,7 @@ class Matcher:
                 self._release(held, deadline, found)
 
     @staticmethod
-    def _discard(held: Matches, state: State, start: int, node: Node) -> None:
+    def _discard(held: Matches, state: WaitState, start: int, node: Node) -> None:
         group = held.groups[state]
         group[start] = [other for other in group[start] if other is not node]
         if not group[start]:
@@ -527,11 +527,11 @@ class _Touched:
 
     def __init__(self) -> None:
         self.taken: list[tuple[Move, Group]] = []  #: these partial matches take the event
-        self.left: list[State] = []  #: these groups are no longer what they were
-        self.kept: list[tuple[State, Group]] = []  #: what becomes of them
+        self.left: list[WaitState] = []  #: these groups are no longer what they were
+        self.kept: list[tuple[WaitState, Group]] = []  #: what becomes of them
 
 
-class Verdict(Enum):
+class EventVerdict(Enum):
     """What an event is to an option."""
 
     TAKES = "takes"
@@ -539,24 +539,24 @@ class Verdict(Enum):
     ENDS = "ends"  #: the option is over
 
 
-def verdict_of(move: Move, fresh: bool, value: Any, context: PathContext) -> Verdict:
+def verdict_of(move: Move, fresh: bool, value: Any, context: PathContext) -> EventVerdict:
     """Return what an event is to an option of the partial match that the context shows."""
     arguments = (value, context) if move.iterative else (value,)
     node = context.node
     if move.window_ms is not None and node is not None and context.time - node[0][1] >= move.window_ms:
-        return Verdict.ENDS
+        return EventVerdict.ENDS
     if (fresh and move.first_bars is not None and move.first_bars(*arguments)) or (
         move.bars is not None and move.bars(*arguments)
     ):
-        return Verdict.ENDS
+        return EventVerdict.ENDS
     if move.ending is not None:
-        return Verdict.TAKES if move.ending is Ending.BEHIND_NEXT else Verdict.IGNORES
+        return EventVerdict.TAKES if move.ending is Ending.BEHIND_NEXT else EventVerdict.IGNORES
     if move.take(*arguments):
-        return Verdict.TAKES
-    return Verdict.ENDS if move.strict else Verdict.IGNORES
+        return EventVerdict.TAKES
+    return EventVerdict.ENDS if move.strict else EventVerdict.IGNORES
 
 
-def _judge(state: State, group: Group, value: Any, touched: _Touched) -> None:
+def _judge(state: WaitState, group: Group, value: Any, touched: _Touched) -> None:
     """Decide about all partial matches of a group at once."""
     mask, fresh = state.mask, state.fresh
     for move in state.moves:
@@ -596,7 +596,7 @@ def _unambiguous(taken: list[tuple[Move, Group]]) -> list[tuple[Move, Group]]:
     return found
 
 
-def _merge(groups: dict[State, Group], state: State, group: Group) -> None:
+def _merge(groups: dict[WaitState, Group], state: WaitState, group: Group) -> None:
     there = groups.get(state)
     if there is None:
         groups[state] = group
