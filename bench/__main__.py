@@ -22,10 +22,14 @@ LOGS = RESULTS / "logs"
 
 
 def main() -> int:
-    if _asks_for_nexmark(sys.argv[1:]):
+    if _asks_for(sys.argv[1:], "nexmark"):
         from bench.nexmark.__main__ import main as nexmark
 
         return nexmark([argument for argument in sys.argv[1:] if argument not in ("--only", "nexmark")])
+    if _asks_for(sys.argv[1:], "cep"):
+        from bench.cep.__main__ import main as cep
+
+        return cep([argument for argument in sys.argv[1:] if argument not in ("--only", "cep")])
     arguments = _arguments()
     effort = plan.QUICK if arguments.quick else plan.FULL
     chosen = plan.measurements(arguments.only, arguments.runners)
@@ -57,9 +61,9 @@ def main() -> int:
     return 0
 
 
-def _asks_for_nexmark(arguments: list[str]) -> bool:
-    """Whether only Nexmark is to run, which has a table of its own."""
-    return "nexmark" in arguments and "--only" in arguments
+def _asks_for(arguments: list[str], benchmark: str) -> bool:
+    """Whether only a benchmark with a table of its own is to run: Nexmark, or patterns."""
+    return benchmark in arguments and "--only" in arguments
 
 
 def _kept(chosen: list[tuple[str, str]], last: list[dict]) -> list[dict]:

@@ -1,0 +1,1 @@
+"""Patterns: Flott's CEP, a hand-written KeyedProcessFunction in Flott, and Flink's CEP in Java."""
