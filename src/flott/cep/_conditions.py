@@ -54,10 +54,9 @@ class SimpleCondition(Function, Generic[T]):
         """Return whether the event is accepted."""
 
 
-#: What ``where``, ``or_`` and ``until`` take.
-Condition: TypeAlias = (
-    Callable[[T], Any] | Callable[[T, IterativeCondition.Context[T]], Any] | SimpleCondition[T] | IterativeCondition[T]
-)
+#: What ``where``, ``or_`` and ``until`` take: a condition on the event alone, or also on the partial match.
+EventCondition: TypeAlias = Callable[[T], Any] | SimpleCondition[T]
+MatchCondition: TypeAlias = Callable[[T, IterativeCondition.Context[T]], Any] | IterativeCondition[T]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Generic, TypeVar, overload
 
-from flott.cep._conditions import Condition, OfType, Test, as_test, both, either
+from flott.cep._conditions import EventCondition, MatchCondition, OfType, Test, as_test, both, either
 from flott.cep._skip import AfterMatchSkipStrategy
 from flott.common.time import Duration, Time
 from flott.datastream.window._lengths import positive_ms
@@ -133,12 +133,24 @@ class Pattern(Generic[T]):
 
     # -------------------------------------------------------------------------------------------------- the conditions
 
-    def where(self, condition: Condition[T]) -> Pattern[T]:
+    @overload
+    def where(self, condition: EventCondition[T]) -> Pattern[T]: ...
+
+    @overload
+    def where(self, condition: MatchCondition[T]) -> Pattern[T]: ...
+
+    def where(self, condition: EventCondition[T] | MatchCondition[T]) -> Pattern[T]:
         """Accept only events for which the condition is true, in addition to the conditions before."""
         test = as_test(condition, "where")
         return self._refine(test=both(self._single("where").test, test))
 
-    def or_(self, condition: Condition[T]) -> Pattern[T]:
+    @overload
+    def or_(self, condition: EventCondition[T]) -> Pattern[T]: ...
+
+    @overload
+    def or_(self, condition: MatchCondition[T]) -> Pattern[T]: ...
+
+    def or_(self, condition: EventCondition[T] | MatchCondition[T]) -> Pattern[T]:
         """Accept also events for which the condition is true."""
         stage, test = self._single("or_"), as_test(condition, "or_")
         if stage.test is None:
@@ -154,7 +166,13 @@ class Pattern(Generic[T]):
             raise ProgramError(f"subtype() takes a class, found {subtype_class!r}.")
         return self._refine(test=both(self._single("subtype").test, OfType(subtype_class)))
 
-    def until(self, condition: Condition[T]) -> Pattern[T]:
+    @overload
+    def until(self, condition: EventCondition[T]) -> Pattern[T]: ...
+
+    @overload
+    def until(self, condition: MatchCondition[T]) -> Pattern[T]: ...
+
+    def until(self, condition: EventCondition[T] | MatchCondition[T]) -> Pattern[T]:
         """End a loop when an event comes for which the condition is true. That event is not part of the loop."""
         stage, test = self._single("until"), as_test(condition, "until")
         if stage.maximum is not None:
