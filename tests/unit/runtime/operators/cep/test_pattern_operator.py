@@ -20,8 +20,8 @@ from flott.cep import (
     SimpleCondition,
     TimedOutPartialMatchHandler,
 )
-from flott.common import Duration
-from flott.datastream import DataStream, OutputTag, RuntimeContext
+from flott.common import Duration, WatermarkStrategy
+from flott.datastream import DataStream, OutputTag, RuntimeContext, RuntimeExecutionMode
 from flott.datastream.state import ValueStateDescriptor
 from flott.errors import StateError
 from flott.runtime.operators.cep.operator import MATCHES
@@ -333,3 +333,22 @@ class Keyed(str):
         made = Keyed(pair[1])
         made.key = pair[0]
         return made
+
+
+@pytest.mark.parametrize("event_time", [True, False])
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_batch_finds_the_matches_of_a_stream_and_times_everything_out(event_time: bool, keyed: bool) -> None:
+    env = in_process(parallelism=2)
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda pair, _: pair[1])
+    events = [(Payment("ann", 1), 1), (Payment("ann", 600), 2), (Payment("ann", 2), 3), (Payment("ann", 50), 4)]
+    stamped = env.from_collection(events).assign_timestamps_and_watermarks(strategy).map(lambda pair: pair[0])
+    stream = stamped.key_by(lambda payment: payment.account) if keyed else stamped
+    found = CEP.pattern(stream, small_then_large())
+    found = found if event_time else found.in_processing_time()
+    result = found.select(amounts, timeout_tag=OVER, timeout_function=lambda match, time: amounts(match))
+    over = result.get_side_output(OVER).map(lambda found: ("over", found))
+    assert sorted(collect(result.map(lambda found: ("found", found)).union(over))) == [
+        ("found", ("ann", [1, 600])),
+        ("over", ("ann", [2])),
+    ]
