@@ -69,7 +69,7 @@ def stream_of(random: Random, most: int = 8) -> list[tuple[int, str]]:
 
 
 def _with_stage(random: Random, pattern: Pattern[str] | None, names: list[str], depth: int) -> Pattern[str]:
-    kinds = ["single"] * 4 + ["group"] * (depth > 0) + ["absent"] * (pattern is not None)
+    kinds = ["single"] * 4 + ["group"] * (depth > 0) + ["absent", "absent"] * (pattern is not None)
     kind, name = random.choice(kinds), names.pop(0)
     if kind == "absent":
         assert pattern is not None

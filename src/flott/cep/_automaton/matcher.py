@@ -73,7 +73,7 @@ class Move:
 
     __slots__ = (
         "accepting", "any", "bars", "bit", "ending", "first_bars", "guarded", "iterative", "option", "position",
-        "strict", "take", "target", "window_ms",
+        "strict", "take", "target", "tests", "window_ms",
     )  # fmt: skip
 
     def __init__(self, option: Option, bit: int, test: Any):
@@ -84,8 +84,13 @@ class Move:
         self.strict = option.contiguity is Contiguity.STRICT
         self.any = option.contiguity is Contiguity.ANY
         self.window_ms = option.window_ms
-        tests = [test, *(bar.test for bar in option.bars)]
-        self.iterative = option.window_ms is not None or any(map(is_iterative, tests))
+        #: The tests that concern every event.
+        self.tests = (
+            *(() if option.position is None else (test,)),
+            *(bar.test for bar in option.bars if not bar.first_only),
+        )
+        asked = [test, *(bar.test for bar in option.bars)]
+        self.iterative = option.window_ms is not None or any(map(is_iterative, asked))
         call: Callable[[Any], Callable[..., Any]] = context_call if self.iterative else simple_call  # of one form
         self.take = call(test)
         self.bars = _either([call(bar.test) for bar in option.bars if not bar.first_only])
@@ -109,7 +114,7 @@ class WaitState:
 
     __slots__ = (
         "_after", "_matcher", "endings", "fresh", "iterative", "junction", "mask", "moves", "patience_ms", "plain",
-        "take", "waits_for_time",
+        "waits_for_time", "watch",
     )  # fmt: skip
 
     def __init__(self, matcher: Matcher, junction: int, mask: int, fresh: bool):
@@ -121,19 +126,30 @@ class WaitState:
         self.iterative = any(move.iterative for move in self.moves)
         self._after: dict[int, WaitState | None] = {}
         only = self.moves[0]
-        #: It waits for one thing, whatever else comes: the usual state, which is executed by itself.
+        #: It waits for one thing, whatever else comes: then what it watches for is what it takes.
         self.plain = (
             len(self.moves) == 1
             and not (fresh or self.iterative or only.strict or only.any)
             and only.bars is None
             and only.ending is None
         )
-        self.take = only.take
+        self.watch = None if fresh or self.iterative else self._watch()
         #: The options that end a match without an event: when one does, the others would give the same match again.
         self.endings = sum(move.bit for move in self.moves if move.ending is not None)
         self.waits_for_time = any(move.ending is Ending.AT_TIMEOUT for move in self.moves)
         #: So long after its last event something may run out; None: nothing does.
         self.patience_ms = min((move.window_ms for move in self.moves if move.window_ms is not None), default=None)
+
+    def _watch(self) -> Callable[[Any], Any]:
+        """Return a function that is false for events which leave the partial matches as they are."""
+        distinct = {id(test): test for move in self.moves for test in move.tests}
+        calls = [simple_call(test) for test in distinct.values()]
+        if len(calls) == 2:
+            first, second = calls
+            return lambda value: first(value) or second(value)
+        either = _either(calls)
+        assert either is not None, "a state waits for something, or until time is over and something does not come"
+        return either
 
     def after(self, mask: int) -> WaitState | None:
         """Return the state behind an event that was not taken, with the options that are left."""
@@ -224,16 +240,15 @@ class Matcher:
             complete: list[tuple[int, Node]] | None = None
             touched: _Touched | None = None
             for state, group in groups.items():
-                if state.plain:
-                    if state.take(value):
-                        if touched is None:
-                            touched = _Touched()
-                        touched.left.append(state)
-                        touched.taken.append((state.moves[0], group))
+                watch = state.watch
+                if watch is not None and not watch(value):
                     continue
                 if touched is None:
                     touched = _Touched()
-                if state.iterative:
+                if state.plain:
+                    touched.left.append(state)
+                    touched.taken.append((state.moves[0], group))
+                elif state.iterative:
                     self._judge_each(state, group, value, timestamp, touched)
                 else:
                     _judge(state, group, value, touched)
