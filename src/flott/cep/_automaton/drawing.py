@@ -9,7 +9,7 @@ from flott.cep._automaton.automaton import Automaton, Ending, Option
 from flott.cep._conditions import label_of
 from flott.cep._pattern import Contiguity
 
-_STEP, _RADIUS, _BASE = 170, 26, 150
+_STEP, _RADIUS, _BASE = 210, 26, 90
 _STYLE = (
     "text{font:12px sans-serif;fill:#222}.name{font-weight:bold;text-anchor:middle}.small{font-size:10px;fill:#555;"
     "text-anchor:middle}.place{fill:#fff;stroke:#345;stroke-width:1.5}.match{stroke-width:4}.take{fill:none;stroke:"
@@ -64,13 +64,11 @@ def _distance(source: int, option: Option) -> int:
 
 def _arrow(automaton: Automaton, source: int, option: Option, base: int) -> str:
     x = _x(source)
-    bars = "; ".join(("not next " if bar.first_only else "not ") + label_of(bar.test) for bar in option.bars)
+    bars = [("not next: " if bar.first_only else "not: ") + label_of(bar.test) for bar in option.bars]
     if option.position is None:
         when = "at the end of time" if option.ending is Ending.AT_TIMEOUT else "behind the next event"
-        return (
-            f'<text class="small" x="{x}" y="{base + _RADIUS + 52}">match {when}</text>'
-            f'<text class="small bar" x="{x}" y="{base + _RADIUS + 66}">{escape(_short(bars))}</text>'
-        )
+        place = base + _RADIUS + 52
+        return f'<text class="small" x="{x}" y="{place}">match {when}</text>' + _lines(bars, x, place + 14)
     target = option.position + 1
     end, label_y = _x(target), base - 8
     if target == source:
@@ -83,13 +81,19 @@ def _arrow(automaton: Automaton, source: int, option: Option, base: int) -> str:
     else:
         rise = 40 + 22 * abs(target - source)
         path = f"M{x + 12} {base - _RADIUS + 4}Q{(x + end) // 2} {base - 2 * rise} {end - 12} {base - _RADIUS + 4}"
-        label_x, label_y = (x + end) // 2, base - rise - 12
+        label_x, label_y = (x + end) // 2, base - rise - 18
     drawn = f'<path class="{_CLASSES[option.contiguity]}" d="{path}" marker-end="url(#tip)"/>'
     words = {Contiguity.STRICT: "next", Contiguity.RELAXED: "followed by", Contiguity.ANY: "followed by any"}
-    text = f'<text class="small" x="{label_x}" y="{label_y}">{words[option.contiguity]}</text>'
-    if bars:
-        text += f'<text class="small bar" x="{label_x}" y="{label_y + 20}">{escape(_short(bars))}</text>'
-    return drawn + text
+    said = words[option.contiguity] if source else ""
+    text = f'<text class="small" x="{label_x}" y="{label_y}">{said}</text>'
+    return drawn + text + _lines(bars, label_x, label_y + 22)
+
+
+def _lines(texts: list[str], x: int, y: int) -> str:
+    return "".join(
+        f'<text class="small bar" x="{x}" y="{y + 14 * number}">{escape(_short(text))}</text>'
+        for number, text in enumerate(texts)
+    )
 
 
 def _short(text: str) -> str:

@@ -99,7 +99,7 @@ class RulesOperator(FunctionOperator):
         for record in batch.values:
             try:
                 self._change(parse_rule(record))
-            except ProgramError as error:
+            except Exception as error:  # whatever a record is, the other rules go on
                 self._refuse(record, error)
         self._activate()
 
@@ -201,7 +201,7 @@ class RulesOperator(FunctionOperator):
             self._counters[rule, what] = self.metrics.add_group("rule", rule).counter(what)
         return self._counters[rule, what]
 
-    def _refuse(self, record: Any, error: ProgramError) -> None:
+    def _refuse(self, record: Any, error: Exception) -> None:
         """Report a definition that is none. Every subtask sees it; the first one reports it."""
         if self.context.subtask == 0:
             name = record.get("rule") if isinstance(record, dict) else None

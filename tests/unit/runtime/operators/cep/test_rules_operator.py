@@ -45,7 +45,7 @@ class Harness(TwoInputHarness):
         super().__init__(piece, **settings)
         self._time = 0
 
-    def epoch(self, *events: dict[str, Any], rules: tuple[dict[str, Any], ...] = ()) -> list[Any]:
+    def epoch(self, *events: dict[str, Any], rules: tuple[Any, ...] = ()) -> list[Any]:
         """Run an epoch; return its matches."""
         before = len(self.output)
         for definition in rules:
@@ -119,6 +119,13 @@ def test_a_definition_that_is_none_is_reported_once_and_changes_nothing() -> Non
         (failure,) = harness.side_output(rule_failures_tag())
         assert failure.rule == "bad"
         assert "reading a rule" in failure.card
+
+
+def test_any_record_that_is_no_rule_is_reported_and_the_job_goes_on() -> None:
+    odd = [{"rule": "r", "pattern": {"stages": [{"name": "a"}, {"name": "b", "link": ["next"]}]}}, 7, None, "[" * 9]
+    with Harness() as harness:
+        assert harness.epoch(event("a", 5), rules=(*odd, rule("high", "n > 3"))) == [("high", 1, [5])]
+        assert len(harness.side_output(rule_failures_tag())) == len(odd)
 
 
 def test_a_rule_that_raises_is_quarantined_with_a_card_and_the_others_go_on() -> None:
