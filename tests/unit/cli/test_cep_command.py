@@ -133,6 +133,21 @@ def test_partial_matches_of_a_job_are_explained(job: Kept, program: Path, operat
     assert ElementTree.parse(drawing).getroot().tag.endswith("svg")
 
 
+def test_all_events_of_a_key_in_the_retained_epochs_are_explained(job: Kept, program: Path) -> None:
+    result = without_client(
+        "cep", "explain", job.directory, "--key", "a", "--program", program, "--operator", "rules", "--rule", "hot",
+        "--replay", "--json",
+    )  # fmt: skip
+    found = json.loads(result.stdout)
+    (attempt,) = found["partial-matches"]
+    assert found["events"] == 3
+    assert attempt["match"] == {"warm": [{"m": "a", "t": 1, "degrees": 85}]}
+    assert [(r["event"], r["reason"]) for r in attempt["refusals"]] == [
+        (2, "degrees > 90 is false"),
+        (3, "degrees > 90 is false"),
+    ]
+
+
 def test_a_rule_that_the_job_does_not_have_is_named(job: Kept, program: Path) -> None:
     result = without_client(
         "cep", "explain", job.directory, "--key", "a", "--program", program, "--operator", "rules", "--rule", "cold"

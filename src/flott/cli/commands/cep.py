@@ -89,6 +89,7 @@ def try_rule(
 @click.option("--key", required=True, help="The key: a Python literal, or else a text.")
 @click.option("--rule", metavar="RULE", help="Of a job: the name of a rule. Of a file of events: a file with the rule.")
 @click.option("--svg", metavar="FILE", help="Also write a drawing of the automaton.")
+@click.option("--replay", is_flag=True, help="Of a job: explain all events of the key in the retained epochs.")
 @_operator
 @_key_field
 @_time_field
@@ -96,17 +97,18 @@ def try_rule(
 @_argument
 @pass_invocation
 def explain(
-    invocation: Invocation, place: str, key: str, rule: str | None, svg: str | None, operator: str | None,
-    key_field: str | None, time_field: str | None, program: str | None, arguments: Sequence[str],
+    invocation: Invocation, place: str, key: str, rule: str | None, svg: str | None, replay: bool,
+    operator: str | None, key_field: str | None, time_field: str | None, program: str | None, arguments: Sequence[str],
 ) -> None:  # fmt: skip
     """Explain the partial matches of a key: how far each came, what turned events away, when it times out.
 
     Of a job, its latest checkpoint has the partial matches; the events that wait for the watermark are tried on them.
+    With --replay, the retained epochs are run again, and all their events of the key are explained.
     """
     if Path(place).is_file():
         found = _explain_file(place, literal(key), rule, key_field, time_field)
     else:
-        found = _explain_job(invocation, place, literal(key), rule, operator, (program, arguments))
+        found = _explain_job(invocation, place, literal(key), rule, operator, (program, arguments), replay)
     if svg is not None:
         Path(svg).write_text(found.svg(), encoding="utf-8")
     document = {
@@ -224,6 +226,7 @@ def _explain_job(
     rule: str | None,
     operator: str | None,
     program: tuple[str | None, Sequence[str]],
+    replay: bool,
 ) -> Explanation:
     from flott.cep._automaton.automaton import compile_pattern
     from flott.cep._automaton.encoding import from_plain
@@ -237,6 +240,11 @@ def _explain_job(
     snapshot = open_place(invocation, directory)
     names = {view.name for view in snapshot.operator(uid).states}
     pattern, held = _held_by(snapshot, node, uid, names, key, rule)
+    if replay:
+        from flott.cep import explain as explanation
+
+        events = [e for e in _events_of_job(invocation, place, operator, *program) if e[0] == key]
+        return explanation(pattern, [value for _, _, value in events], [time for _, time, _ in events])
     matcher = Matcher(compile_pattern(pattern))
     witness = Witness(matcher, None if held is None else from_plain(matcher, held))
     waiting = snapshot.state(uid, "_pattern-waiting").get(key, None) if "_pattern-waiting" in names else None
