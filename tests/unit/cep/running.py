@@ -8,7 +8,8 @@ from typing import Any
 from flott.cep import Pattern
 from flott.cep._automaton.automaton import compile_pattern
 from flott.cep._automaton.encoding import from_plain, to_plain
-from flott.cep._automaton.matcher import Found, Matcher, Matches
+from flott.cep._automaton.matcher import Matcher, Matches
+from flott.cep._automaton.moves import Found
 
 ALL_OVER = 1 << 40
 

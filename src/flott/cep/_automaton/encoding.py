@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flott.cep._automaton.matcher import Event, Matcher, Matches, Node
+from flott.cep._automaton.matcher import Matcher, Matches
+from flott.cep._automaton.moves import Event, Node
 from flott.errors import StateError
 
 #: (signature, next number, starts, events, nodes, groups, waiting)

@@ -12,7 +12,8 @@ from typing import Any
 
 from flott.cep._automaton.automaton import Automaton, Ending, compile_pattern
 from flott.cep._automaton.drawing import draw
-from flott.cep._automaton.matcher import FAR, Found, Matcher, Matches, Move, Node, PathContext, WaitState, nodes_of
+from flott.cep._automaton.matcher import Matcher, Matches, WaitState
+from flott.cep._automaton.moves import FAR, Found, Move, Node, PathContext, nodes_of
 from flott.cep._conditions import AllOf, AnyOf, Test, context_call, label_of
 from flott.cep._pattern import Pattern
 

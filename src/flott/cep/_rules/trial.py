@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flott.cep._automaton.automaton import compile_pattern
-from flott.cep._automaton.matcher import Found, Matcher, Matches
+from flott.cep._automaton.matcher import Matcher, Matches
+from flott.cep._automaton.moves import Found
 from flott.cep._pattern import Pattern
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from flott.cep._automaton.automaton import compile_pattern
 from flott.cep._automaton.encoding import from_plain, to_plain
-from flott.cep._automaton.matcher import FAR, Found, Matcher, Matches
+from flott.cep._automaton.matcher import Matcher, Matches
+from flott.cep._automaton.moves import FAR, Found
 from flott.cep._conditions import leaves
 from flott.cep._functions import PatternProcessFunction, TimedOutPartialMatchHandler
 from flott.cep._pattern import Pattern, all_stages

@@ -18,7 +18,8 @@ from typing import Any
 
 from flott.cep._automaton.automaton import compile_pattern
 from flott.cep._automaton.encoding import from_plain, to_plain
-from flott.cep._automaton.matcher import FAR, Found, Matcher, Matches
+from flott.cep._automaton.matcher import Matcher, Matches
+from flott.cep._automaton.moves import FAR, Found
 from flott.cep._rules.definition import RuleChange, parse_rule
 from flott.cep._rules.results import RULE_FAILURES, RuleFailure, RuleMatch
 from flott.common.watermark_strategy import MAX_WATERMARK
