@@ -94,24 +94,33 @@ class Setting:
     backend: str = "hashmap"
     restore_from: str | None = None  #: the path of a savepoint; None: from its own latest checkpoint, if there is any
     claim: bool = False
+    mode: str = "epochs"  #: execution.mode
 
 
 def straight_through(
-    name: str, folder: str | Path, *, target: str = "in-process", parallelism: int = 2, backend: str = "hashmap"
-) -> None:
+    name: str, folder: str | Path, *, target: str = "in-process", parallelism: int = 2, backend: str = "hashmap",
+    mode: str = "epochs",
+) -> None:  # fmt: skip
     """Run the program to its end."""
-    _environment(name, folder, target, Setting(parallelism, backend)).execute(name)
+    _environment(name, folder, target, Setting(parallelism, backend, mode=mode)).execute(name)
 
 
 def killed_and_recovered(
-    name: str, folder: str | Path, *, target: str = "in-process", seed: int = 0, kills: int = 4, parallelism: int = 2
-) -> int:
-    """Run the program in processes that die at random steps of the protocol, until one finishes; how many died."""
+    name: str, folder: str | Path, *, target: str = "in-process", seed: int = 0, kills: int = 4, parallelism: int = 2,
+    modes: Sequence[str] = ("epochs",),
+) -> int:  # fmt: skip
+    """Run the program in processes that die at random steps of the protocol, until one finishes; how many died.
+
+    The processes use the execution modes in turn.
+    """
     random = Random(f"{name}:{seed}")
     died = 0
     while True:
         steps = random.randint(1, 14) if died < kills else 0
-        command = [sys.executable, "-m", "tests.programs.runner", "run", name, str(folder), target, str(parallelism)]
+        mode = modes[died % len(modes)]
+        command = [
+            sys.executable, "-m", "tests.programs.runner", "run", name, str(folder), target, str(parallelism), mode,
+        ]  # fmt: skip
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
         done = subprocess.run(
             [*command, str(steps)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
@@ -124,10 +133,10 @@ def killed_and_recovered(
 
 def stopped_and_resumed(
     name: str, folder: str | Path, *, target: str = "in-process", stop_at: tuple[str, int] = ("ran", 3),
-    parallelisms: tuple[int, int] = (2, 3),
+    parallelisms: tuple[int, int] = (2, 3), modes: tuple[str, str] = ("epochs", "epochs"),
 ) -> bool:  # fmt: skip
     """Cancel the job at a step of an epoch and continue it with another parallelism; whether it was still running."""
-    first, second = map(Setting, parallelisms)
+    first, second = (Setting(parallelism, mode=mode) for parallelism, mode in zip(parallelisms, modes, strict=True))
 
     def stop(client: JobClient, step: str, epoch: int) -> None:
         if (step, epoch) == stop_at:
@@ -191,7 +200,7 @@ def begun_with_savepoint(
 
 def rescaled(
     name: str, folder: str | Path, *, target: str = "in-process", parallelisms: Sequence[int] = (2, 4, 1, 3),
-    backend: str = "hashmap",
+    backend: str = "hashmap", mode: str = "epochs",
 ) -> None:  # fmt: skip
     """Change the parallelism of the job while it runs, once in each of the first epochs."""
     first, *others = parallelisms
@@ -201,7 +210,7 @@ def rescaled(
         if step == "planned" and epoch <= len(others):
             answers.append(client.rescale(others[epoch - 1]))
 
-    _run_with(rescale, name, folder, target, Setting(first, backend))
+    _run_with(rescale, name, folder, target, Setting(first, backend, mode=mode))
     assert len(answers) == len(others)
     for answer in answers:
         answer.result()
@@ -228,6 +237,10 @@ def _environment(name: str, folder: str | Path, target: str, setting: Setting) -
         "state.backend.type": setting.backend,
     }.items():
         configuration.set_string(key, value)
+    if setting.mode != "epochs":
+        configuration.set_string("execution.mode", setting.mode)
+        configuration.set_string("execution.checkpointing.interval", "1 ms")  # one after every few rounds
+        configuration.set_string("restart-strategy.type", "none")
     if setting.restore_from is None:
         configuration.set_string("execution.state-recovery.from-latest", "true")
     else:
@@ -267,7 +280,7 @@ class _hook:
         executors.step_hook = None
 
 
-def _run_until_killed(name: str, folder: str, target: str, parallelism: int, steps: int) -> None:
+def _run_until_killed(name: str, folder: str, target: str, parallelism: int, mode: str, steps: int) -> None:
     taken = 0
 
     def die(step: str, epoch: int) -> None:
@@ -277,7 +290,7 @@ def _run_until_killed(name: str, folder: str, target: str, parallelism: int, ste
             os._exit(KILLED)
 
     with _hook(die):
-        straight_through(name, folder, target=target, parallelism=parallelism)
+        straight_through(name, folder, target=target, parallelism=parallelism, mode=mode)
 
 
 def _write_golden(name: str) -> None:
@@ -288,8 +301,8 @@ def _write_golden(name: str) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["run", name, folder, target, parallelism, steps]:
-            _run_until_killed(name, folder, target, int(parallelism), int(steps))
+        case ["run", name, folder, target, parallelism, mode, steps]:
+            _run_until_killed(name, folder, target, int(parallelism), mode, int(steps))
         case ["golden", *names]:
             for name in names:
                 _write_golden(name)

@@ -92,6 +92,22 @@ RUNTIME_MODE = (
         " AUTOMATIC is BATCH if all sources are bounded."
     )
 )  # fmt: skip
+EXECUTION_MODE = (
+    _key("execution.mode").enum_type(("epochs", "pipelined")).default_value("epochs")
+    .with_description(
+        "How a STREAMING job is executed: as a sequence of epochs, each of which is a Spark job (throughput, replay),"
+        " or by tasks that run continuously and take checkpoints by barriers (pipelined: milliseconds of latency). A"
+        " job may continue in the other mode from any checkpoint or savepoint."
+    )
+)  # fmt: skip
+BUFFER_TIMEOUT = (
+    _key("execution.buffer-timeout.interval").duration_type().default_value(100).at_least(0)
+    .with_fallback_keys("execution.buffer-timeout")
+    .with_description(
+        "How long a busy task of a pipelined job may collect records before it sends them. A task that has nothing else"
+        " to do sends them at once. Without effect in epochs."
+    )
+)  # fmt: skip
 TARGET = (
     _key("execution.target").enum_type(("spark", "in-process", "remote")).default_value("spark")
     .with_description(
@@ -109,6 +125,13 @@ CHECKPOINT_DIR = (
 CHECKPOINT_INTERVAL = (
     _key("execution.checkpointing.interval").duration_type().no_default_value().at_least(1)
     .with_description("The maximum duration of an epoch (an epoch is a checkpoint); see flott.epoch.target-duration.")
+)  # fmt: skip
+CHECKPOINTING_MODE = (
+    _key("execution.checkpointing.mode").enum_type(("EXACTLY_ONCE", "AT_LEAST_ONCE")).default_value("EXACTLY_ONCE")
+    .with_description(
+        "Whether the tasks of a pipelined job hold input back that is ahead of a barrier (EXACTLY_ONCE), or process it,"
+        " so that it may count twice after a failure (AT_LEAST_ONCE). Epochs are exactly-once in either case."
+    )
 )  # fmt: skip
 CHECKPOINT_MIN_PAUSE = (
     _key("execution.checkpointing.min-pause").duration_type().default_value(0).at_least(0)

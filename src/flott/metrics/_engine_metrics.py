@@ -205,16 +205,19 @@ TASK_IDLE_RATE = _gauge(
     "Milliseconds per second spent waiting for input or the next epoch.",
     Combine.SUM,
 )
-_gauge(
+TASK_BACK_PRESSURED_RATE = _meter(
     "backPressuredTimeMsPerSecond",
     Scope.TASK,
     "ms/s",
-    "Always 0: an epoch is as large as all its tasks can take.",
-    Combine.SUM,
+    "Milliseconds per second in which a receiver took no more output. 0 in epochs, which are as large as all tasks can"
+    " take.",
+    "accumulateBackPressuredTimeMs",
 )
 TASK_BUSY_MS = _counter("accumulateBusyTimeMs", Scope.TASK, _MS, "Milliseconds spent working.")
 TASK_IDLE_MS = _counter("accumulateIdleTimeMs", Scope.TASK, _MS, "Milliseconds spent waiting.")
-_counter("accumulateBackPressuredTimeMs", Scope.TASK, _MS, "Always 0.")
+TASK_BACK_PRESSURED_MS = _counter(
+    "accumulateBackPressuredTimeMs", Scope.TASK, _MS, "Milliseconds in which a receiver took no more output."
+)
 TASK_MOVES = _counter(
     "numMoves", Scope.TASK, "epochs", "Epochs that ran on another executor than the epoch before, where the state is."
 )

@@ -33,6 +33,8 @@ from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.jobmaster.side_work import Inline, SideWork
 from flott.runtime.managed_state.files.compaction_policy import CompactionRules
+from flott.runtime.pipelined.local_pipeline import LocalPipeline
+from flott.runtime.pipelined.runner import PipelineRunner
 from flott.runtime.storage import PosixStorage, Storage
 from flott.testing.clock import ManualClock
 
@@ -164,6 +166,7 @@ def live(
     compaction_rules: CompactionRules | None = None,
     run_id: str | None = None,
     token: int = 0,
+    pipeline: PipelineRunner | None = None,
 ) -> Incarnation:
     """Run the program's job with its checkpoints in ``folder`` until it ends or ``on_step`` raises :class:`Crash`.
 
@@ -172,7 +175,8 @@ def live(
     ``on_start`` gets the job master first, to ask things of it later: ``master.submit(RescaleJob(3))``.
     Time is a :class:`ManualClock` unless said otherwise, so waiting costs nothing. Work beside the epochs, such as
     compaction, is done at once when it is due, unless ``beside`` says otherwise: a run can be repeated exactly.
-    ``token`` is that of a leader with high availability, which deposes those with lower ones.
+    ``token`` is that of a leader with high availability, which deposes those with lower ones. ``pipeline`` executes the
+    tasks of a job whose ``execution.mode`` is ``pipelined``.
     """
     graph = env.get_stream_graph(clear_transformations=True, job_name=job_name)
     storage = storage or PosixStorage(str(folder), sync=False)
@@ -180,6 +184,7 @@ def live(
     storage = store.storage
     run_id = run_id or uuid4().hex[:8]
     runner = LocalRunner()
+    clock = clock or ManualClock()
     history = History()
     master = JobMaster(
         deployment=Deployment(
@@ -194,11 +199,12 @@ def live(
         job_id=JobId(Path(folder).name),
         configuration=Configuration(env._configuration),
         store=store,
-        clock=clock or ManualClock(),
+        clock=clock,
         run_id=run_id,
         listeners=[history, *listeners],
         beside=beside or Inline(),
         compaction_rules=compaction_rules or CompactionRules(),
+        pipeline=pipeline or LocalPipeline(clock),
     )
     incarnation = Incarnation(master, history)
 

@@ -23,6 +23,8 @@ from flott.runtime.job_files import JobEnvironment, own_environment
 from flott.runtime.jobmaster.deployment import Deployment
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import JobListener
+from flott.runtime.pipelined.local_pipeline import LocalPipeline
+from flott.runtime.pipelined.runner import PipelineRunner
 from flott.runtime.storage import initialize_object_stores
 
 #: Tests and tools add listeners to every job of this process here, and a hook between the steps of the protocol.
@@ -93,6 +95,7 @@ class Executor:
                 ],
                 temporary=directory.temporary,
                 began_with=directory.beginning,
+                pipeline=self._pipeline(configuration, runner),
             )
             if step_hook is not None:
                 master.on_step = step_hook
@@ -101,6 +104,14 @@ class Executor:
             directory.abandon()
             raise
         return RunningJob(master, directory, runner, self._clock)
+
+    def _pipeline(self, configuration: Configuration, runner: TaskRunner) -> PipelineRunner | None:
+        """Return what executes tasks continuously, if the job may want it."""
+        if options.read(configuration, options.EXECUTION_MODE) == "epochs":
+            return None
+        if self._target == "in-process":
+            return LocalPipeline(self._clock)
+        return None
 
     def _runner(self, configuration: Configuration, environment: JobEnvironment | None) -> TaskRunner:
         if self._target == "in-process":

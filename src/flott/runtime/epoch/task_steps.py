@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from flott.graph.job_graph import VertexId
 from flott.graph.operator_ids import OperatorId
-from flott.runtime.epoch.gate import InputGate, combine
+from flott.runtime.epoch.gate import combine
 from flott.runtime.epoch.input_reading import read_input as read_input
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import OperatorReport
@@ -55,7 +56,14 @@ def begin(task: StageTask) -> None:
         subtask.begin()
 
 
-def advance_time(task: StageTask, gate: InputGate) -> Times:
+class TimedInput(Protocol):
+    """What knows how far event time has come on the edges into a task."""
+
+    def time(self, edge: int, subtask: int) -> EventTime:
+        """Return how far event time has come on an edge: the minimum over its channels."""
+
+
+def advance_time(task: StageTask, gate: TimedInput) -> Times:
     """Advance event time in all subtasks to the minimum of their inputs."""
     times: Times = {}
     for subtask in task.subtasks:

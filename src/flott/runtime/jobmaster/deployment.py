@@ -18,7 +18,7 @@ from flott.errors import FlottError
 from flott.graph.chain import chain
 from flott.graph.job_graph import JobGraph
 from flott.graph.stream_graph import StreamGraph
-from flott.runtime.epoch.image import TaskSettings, make_image
+from flott.runtime.epoch.image import JobImage, TaskSettings, make_image
 from flott.runtime.epoch.runner import TaskRunner
 from flott.runtime.epoch.topology import Topology
 from flott.runtime.jobmaster.rescaling import ParallelismChange, changes, parallelism_of, rescale
@@ -55,14 +55,19 @@ class Deployment:
         self._waiting: list[Answer] = []  #: for the end of the epoch that runs
         self._running: list[Answer] = []  #: for the end of the first epoch of the present shape
         self._ended: FlottError | None = None
-        self.program, self.graph, self.topology = self._install(program, graph)
+        self.program, self.graph, self.image = self._install(program, graph)
 
-    def _install(self, program: StreamGraph, graph: JobGraph) -> tuple[StreamGraph, JobGraph, Topology]:
+    def _install(self, program: StreamGraph, graph: JobGraph) -> tuple[StreamGraph, JobGraph, JobImage]:
         image_id = self._run_id if self._shapes == 0 else f"{self._run_id}-{self._shapes}"
         image = make_image(graph, image_id, self._job_id, self._storage, self._settings)
         self.runner.deploy(image)
         self._shapes += 1
-        return program, graph, image.topology
+        return program, graph, image
+
+    @property
+    def topology(self) -> Topology:
+        """Return the stages of the present graph."""
+        return self.image.topology
 
     @property
     def parallelism(self) -> int:
@@ -102,7 +107,7 @@ class Deployment:
         changed = changes(self.program, wanted)
         if changed:
             try:
-                self.program, self.graph, self.topology = self._install(wanted, chain(wanted))
+                self.program, self.graph, self.image = self._install(wanted, chain(wanted))
             except FlottError as error:
                 log.warning("The parallelism of the job could not be changed: %s", error)
                 with self._lock:  # later requests built on this one

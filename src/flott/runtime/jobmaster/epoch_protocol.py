@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 from flott.common._ids import EpochId, JobId
@@ -19,7 +19,7 @@ from flott.errors import LeadershipLostError, ProgramError
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint import paths
-from flott.runtime.checkpoint.manifest import EpochInput, Manifest, OperatorSnapshot
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest, OperatorSnapshot, SourceSnapshot
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.accumulators import add_up
@@ -176,21 +176,44 @@ class EpochProtocol:
 
     def plan(self, fixed: EpochInput) -> EpochPlan:
         """Return what the tasks of the next attempt need: slices of input, and the state to begin with."""
+        return replace(
+            self.start_plan(EpochId(fixed.epoch), fixed.now_ms),
+            sources=self.input.assign(fixed),
+            final=fixed.finished,
+        )
+
+    def start_plan(self, epoch: EpochId, now_ms: int) -> EpochPlan:
+        """Return the state that tasks begin with, without input."""
         before = self.latest.operators if self.latest is not None else {}
         return EpochPlan(
             run_id=self.run_id,
-            epoch=EpochId(fixed.epoch),
+            epoch=epoch,
             attempt=self.attempt,
-            now_ms=fixed.now_ms,
+            now_ms=now_ms,
             seed=crc32(self.job_id.encode()),
-            sources=self.input.assign(fixed),
             states=starts_of(before, self.graph, resuming=self.latest is self._resumed_from),
-            final=fixed.finished,
         )
+
+    def begin_unplanned(self) -> EpochPlan:
+        """Return what continuous tasks begin with. An input that was fixed for the next epoch is void."""
+        if self._fixed is not None:
+            self.store.forget_input(self.next_epoch)
+            self._fixed = None
+        return self.start_plan(self.next_epoch, self._now_ms())
+
+    def has_timers(self, now_ms: int) -> bool:
+        """Return whether a timer that the last checkpoint knows of is due by now."""
+        return self.latest is not None and self.latest.wakeup_ms is not None and self.latest.wakeup_ms <= now_ms
 
     def acknowledge(self, fixed: EpochInput, result: EpochResult) -> Manifest:
         """Return the checkpoint that the reports of all tasks amount to."""
         self.input.complete(fixed, result)
+        return self.manifest_of(fixed, result, self.input.snapshot())
+
+    def manifest_of(
+        self, fixed: EpochInput, result: EpochResult, sources: dict[OperatorId, SourceSnapshot]
+    ) -> Manifest:
+        """Return the checkpoint of all operators, as they have reported, and of the sources."""
         operators: dict[OperatorId, OperatorSnapshot] = {}
         committables = {}
         for ident, operator in self.graph.operators.items():
@@ -205,7 +228,7 @@ class EpochProtocol:
             completed_at_ms=max(self.clock.now_ms(), fixed.now_ms),
             seed=crc32(self.job_id.encode()),
             operators=self.compaction.adopt(operators),
-            sources=self.input.snapshot(),
+            sources=sources,
             committables=committables,
             attempts=tuple(sorted({report.attempt_id for report in result.reports})),
             wakeup_ms=next_wakeup(result, self._clock_driven, fixed.now_ms),

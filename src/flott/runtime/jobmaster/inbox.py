@@ -68,6 +68,11 @@ class Inbox:
             return self._events.popleft() if self._events else None
 
     @property
+    def is_ending(self) -> bool:
+        """Return whether an event waits that ends the job."""
+        return bool(self._events)
+
+    @property
     def wants_checkpoint(self) -> bool:
         """Return whether an epoch is wanted with or without input."""
         return bool(self._checkpoints)

@@ -9,7 +9,7 @@ from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import EpochInput, Manifest, SourceSnapshot
 from flott.runtime.epoch.report import EpochResult
-from flott.runtime.jobmaster.alignment import align
+from flott.runtime.jobmaster.alignment import Alignment, align
 from flott.runtime.jobmaster.sources import SourceCoordinator
 from flott.runtime.jobmaster.time_report import SourceFacts
 from flott.runtime.operators.source import SourceAssignment
@@ -44,6 +44,22 @@ class JobInput:
         for vertex in graph.sources:
             self._sources[vertex.head.id].rescale(vertex.head)
 
+    # --- rounds, while the job runs pipelined ------------------------------------------------------------------------
+
+    @property
+    def coordinators(self) -> Mapping[OperatorId, SourceCoordinator]:
+        """Return the coordinator of every source."""
+        return self._sources
+
+    def alignments(self, now_ms: int) -> Mapping[OperatorId, Alignment]:
+        """Return how far ahead each source of an alignment group may read."""
+        return align({i: fact for i, source in self._sources.items() if (fact := source.aligned(now_ms)) is not None})
+
+    @property
+    def has_backlog(self) -> bool:
+        """Return whether a source had more to read than was last asked for."""
+        return any(source.backlog for source in self._sources.values())
+
     # --- the input of the next epoch ---------------------------------------------------------------------------------
 
     def fits(self, fixed: EpochInput) -> bool:
@@ -55,8 +71,7 @@ class JobInput:
         """Return what an epoch of at most this many records reads."""
         running = [source for source in self._sources.values() if not source.finished]
         share = max(1, budget // max(len(running), 1))
-        facts = {i: fact for i, source in self._sources.items() if (fact := source.aligned(now_ms)) is not None}
-        alignments = align(facts)
+        alignments = self.alignments(now_ms)
         return {
             ident: source.choose_slices(share, now_ms, alignments.get(ident)) for ident, source in self._sources.items()
         }

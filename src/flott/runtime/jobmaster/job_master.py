@@ -40,6 +40,7 @@ from flott.runtime.jobmaster.compactor import Compaction
 from flott.runtime.jobmaster.deployment import Deployment
 from flott.runtime.jobmaster.epoch_outcome import StepTimes, failure_of, raise_failures, statistics_of
 from flott.runtime.jobmaster.epoch_protocol import EpochProtocol, NotDue
+from flott.runtime.jobmaster.execution_mode import ExecutionMode, pipelined_policy
 from flott.runtime.jobmaster.inbox import Inbox
 from flott.runtime.jobmaster.job_input import JobInput
 from flott.runtime.jobmaster.lifecycle import (
@@ -83,6 +84,7 @@ from flott.runtime.jobmaster.lifecycle import (
     TerminalState,
 )
 from flott.runtime.jobmaster.listener import JobListener, Listeners, RestoredFrom
+from flott.runtime.jobmaster.pipelined_execution import PipelinedExecution, Wanted
 from flott.runtime.jobmaster.restart import strategy_of
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.savepoints import SavepointCoordinator, target_of
@@ -105,6 +107,7 @@ from flott.runtime.orders import (
     TakeCheckpoint,
     TakeSavepoint,
 )
+from flott.runtime.pipelined.runner import PipelineRunner
 
 log = logging.getLogger("flott.job")
 
@@ -127,6 +130,7 @@ class JobMaster:
     compaction_rules: CompactionRules = field(default_factory=CompactionRules)
     temporary: bool = False  #: its directory is deleted when it ends
     began_with: RestoredFrom | None = None  #: the snapshot that was made the first checkpoint of a new job
+    pipeline: PipelineRunner | None = None  #: executes tasks continuously; None: only epochs are possible
 
     history: JobStatusHistory = field(init=False)
     totals: JobTotals = field(init=False, default_factory=JobTotals)
@@ -145,7 +149,7 @@ class JobMaster:
         self._autoscaler = Autoscaler.of(configuration, self.deployment)
         self._watchdog = EpochWatchdog(policy.timeout_ms, self.clock, self._interrupt_epoch)
         self.retained = RetainedCheckpoints(self.store, options.read(configuration, options.CHECKPOINTS_RETAINED))
-        compactor = self.runner.compactor
+        compactor = self.pipeline.compactor if self.pipeline is not None else self.runner.compactor
         self._compaction = Compaction(compactor, self.retained, self.beside, self.run_id, self.compaction_rules)
         self.savepoints = SavepointCoordinator(
             self.job_id, self.store.storage, self.retained, compactor, self.beside, self.clock, self._inbox.wake,
@@ -156,6 +160,13 @@ class JobMaster:
             self.job_id, self.run_id, self.deployment, self.store, self.retained, self._compaction, commits,
             JobInput(poll_ms), self.clock, policy, poll_ms,
         )  # fmt: skip
+        self._mode = ExecutionMode.of(configuration, self.graph, self.pipeline is not None)
+        self._pipelined: PipelinedExecution | None = None
+        if self.pipeline is not None and self._mode.may_be_pipelined:
+            self._pipelined = PipelinedExecution(
+                self.pipeline, self._protocol.input, self.clock, pipelined_policy(configuration), self._inbox.wait,
+                self._inbox.wake, self._tell.on_logs, self._protocol.has_timers,
+            )  # fmt: skip
 
     @property
     def graph(self) -> JobGraph:
@@ -216,6 +227,8 @@ class JobMaster:
 
     def _interrupt_work(self) -> None:
         self.runner.stop(StopReason.JOB_CANCELLED)
+        if self.pipeline is not None:
+            self.pipeline.interrupt()
         self._compaction.cancel()
         self.savepoints.cancel()
 
@@ -299,7 +312,7 @@ class JobMaster:
             case ReportRestored(first):
                 self._report_restored(first)
             case StartTasks():
-                self._events.append(TasksStarted())  # each epoch starts tasks of its own
+                self._events.append(TasksStarted())  # each epoch, or the first interval, starts tasks of its own
             case ReachBoundary():
                 self._reach_boundary()
             case RunEpoch(demand):
@@ -308,7 +321,8 @@ class JobMaster:
                 self._inbox.pause(delay_ms)
                 self._events.append(DelayPassed())
             case StopTasks():
-                self._events.append(TasksStopped())  # none runs between two epochs
+                self._stop_pipeline()
+                self._events.append(TasksStopped())  # no other runs between two epochs
             case ConfirmFailure(error, reason):
                 log.debug("No restart: %s.", reason)
                 self._give_up(error)
@@ -339,7 +353,12 @@ class JobMaster:
             case _:
                 raise AssertionError(action)
 
+    def _stop_pipeline(self) -> None:
+        if self._pipelined is not None:
+            self._pipelined.stop()
+
     def _restore(self, first: bool) -> None:
+        self._stop_pipeline()
         try:
             if first:
                 self._protocol.open()
@@ -377,6 +396,7 @@ class JobMaster:
 
     def _close(self) -> None:
         self._watchdog.close()  # first: it cannot fail, and its thread would outlive a job that fails to end well
+        self._stop_pipeline()
         name = self.graph.name
         self.savepoints.close(f"The job ended ({self.history.status.name}) before the savepoint could be taken.")
         self.deployment.job_ended(EpochFailure(f"Job {name!r} ended before another epoch was complete."))
@@ -402,6 +422,7 @@ class JobMaster:
             return
         self._budget.rescale(before, self.deployment.parallelism)
         self._protocol.input.rescale(self.graph)
+        self._stop_pipeline()  # it stands at the last checkpoint: other tasks begin there
         log.info("Job %r continues with another parallelism: %s.", self.graph.name, ", ".join(map(str, changed)))
         self._tell.on_graph(self.graph)
         self._tell.on_rescale(self._protocol.next_epoch, changed)
@@ -414,6 +435,10 @@ class JobMaster:
             if protocol.latest is not None:
                 self._compaction.hold_up(protocol.latest.operators)
             self._rescale()
+            if self._pipelined is not None and self._mode.is_pipelined(self._protocol.input.has_backlog):
+                self._run_interval(self._pipelined, demand)
+                return
+            self._stop_pipeline()
             drain = demand is Demand.DRAIN
             fixed = protocol.fix_end() if drain else protocol.fix_input(self._budget.records, demand is Demand.EPOCH)
             if isinstance(fixed, NotDue):
@@ -443,6 +468,41 @@ class JobMaster:
         times.reached("committed")
         self._account(fixed, plan, result, manifest, times)
         self._events.append(EpochCommitted(epoch))
+
+    def _run_interval(self, pipelined: PipelinedExecution, demand: Demand | None) -> None:
+        """Let continuous tasks run to the next checkpoint: barrier -> acknowledge -> complete -> commit."""
+        protocol, epoch = self._protocol, self._protocol.next_epoch
+        if not pipelined.is_running:
+            pipelined.start(self.graph, self.deployment.image, protocol.begin_unplanned())
+        times = StepTimes(self.clock, epoch, self.on_step)
+        protocol.started_ms = times.started_ms
+        self._tell.on_start(epoch, lambda: None)
+        interval = pipelined.run_to_checkpoint(
+            epoch, lambda: self._wanted(demand), lambda: self._inbox.is_ending, lambda: times.reached("planned")
+        )
+        if interval is None:
+            self._events.append(NothingDue())
+            return
+        fixed, result = interval.input, interval.result
+        raise_failures(result, self.graph, self.deployment.topology)
+        times.reached("ran")
+        manifest = protocol.manifest_of(fixed, result, interval.sources)
+        times.reached("acknowledged")
+        permit = protocol.complete(manifest, fixed.now_ms)
+        self._lifecycle.deliver(CheckpointCompleted(epoch))
+        times.reached("completed")
+        protocol.commit(permit, manifest, result)
+        pipelined.completed(interval, manifest)
+        times.reached("committed")
+        self._account(fixed, protocol.start_plan(epoch, fixed.now_ms), result, manifest, times)
+        self._events.append(EpochCommitted(epoch))
+
+    def _wanted(self, demand: Demand | None) -> Wanted:
+        """Return what orders need of the next checkpoint."""
+        drain = demand is Demand.DRAIN
+        halt = self.deployment.is_asked or self.savepoints.ends_job
+        now = demand is not None or self.savepoints.is_asked or self._inbox.wants_checkpoint or self.deployment.is_new
+        return Wanted(now or halt, halt, drain)
 
     def _run_tasks(self, plan: EpochPlan) -> EpochResult:
         self._tell.on_start(plan.epoch, lambda: self.runner.status().progress)

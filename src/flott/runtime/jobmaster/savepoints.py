@@ -129,6 +129,17 @@ class SavepointCoordinator:
 
     # --- from the job's thread, between two epochs -------------------------------------------------------------------
 
+    @property
+    def is_asked(self) -> bool:
+        """Return whether a savepoint waits to be taken, and can be."""
+        return bool(self._waiting) and (self._work is None or self._work.done())
+
+    @property
+    def ends_job(self) -> bool:
+        """Return whether one of those that wait is the last thing the job does."""
+        with self._lock:
+            return any(request.order.ends_job for request in self._waiting)
+
     def serve(self, latest: Manifest | None, finished: bool) -> Demand | None:
         """Take what was asked for, of the last completed checkpoint, or say what the job must do first."""
         if self._work is not None:

@@ -37,7 +37,7 @@ class SourceCoordinator:
         assert isinstance(spec, SourceSpec)
         self.operator = operator
         self._source: Source[Any] = spec.source
-        self._acknowledges = spec.acknowledges
+        self.acknowledges = spec.acknowledges
         self.strategy: WatermarkStrategy = spec.strategy
         self._parallelism = operator.node.parallelism
         self._enumerator = self._source.create_enumerator()
@@ -225,7 +225,7 @@ class SourceCoordinator:
 
     def acknowledge(self) -> None:
         """Tell the source that its last snapshot is durable. Others learn from it, so an error is no failure."""
-        if not self._acknowledges:
+        if not self.acknowledges:
             return
         try:
             self._enumerator.acknowledge()

@@ -60,6 +60,7 @@ class SourceOperator(Operator):
         self._reader: SourceReader[Any] | None = None
         self.reports: dict[str, SplitReport] = {}
         self._assignment = SourceAssignment()
+        self._is_assigned = False  #: whether it has ever been told what to read
 
     def open(self) -> None:
         try:
@@ -74,7 +75,7 @@ class SourceOperator(Operator):
 
     def read(self, assignment: SourceAssignment) -> Iterator[None]:
         """Read everything assigned, pausing after each batch so that the task can pass on what was produced."""
-        self._assignment = assignment
+        self._assignment, self._is_assigned = assignment, True
         self.reports = {}
         self.measure(RECORDS_IN_ERRORS, 0)
         for item in assignment.slices:
@@ -165,6 +166,8 @@ class SourceOperator(Operator):
         return replace(super().outcome(), splits=self.reports)
 
     def advance(self, time: EventTime) -> EventTime:
+        if not self._is_assigned:
+            return EventTime(self.watermark)  # its splits are not known yet, so it must be waited for
         if self._assignment.finished:
             self.watermark = MAX_WATERMARK
             return EventTime(self.watermark, ended=True)

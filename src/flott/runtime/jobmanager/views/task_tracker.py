@@ -17,6 +17,8 @@ from flott.metrics._engine_metrics import (
     PENDING_BYTES,
     PENDING_RECORDS,
     STATE_BYTES,
+    TASK_BACK_PRESSURED_MS,
+    TASK_BACK_PRESSURED_RATE,
     TASK_BUSY_MS,
     TASK_BUSY_RATE,
     TASK_BYTES_IN,
@@ -129,7 +131,8 @@ class SubtaskTracker:
 
     def add(self, epoch: SubtaskStatistics, now: Moment, modes: Modes) -> None:
         """Add a completed epoch."""
-        idle_ms = max(0.0, (now.seconds - self.since) * 1000 - epoch.measures.get(TASK_BUSY_MS.name, 0.0))
+        used_ms = epoch.measures.get(TASK_BUSY_MS.name, 0.0) + epoch.measures.get(TASK_BACK_PRESSURED_MS.name, 0.0)
+        idle_ms = max(0.0, (now.seconds - self.since) * 1000 - used_ms)
         moved = self.last is not None and self.last.place.executor != epoch.place.executor
         _add(self.measures, {**epoch.measures, TASK_IDLE_MS.name: idle_ms, TASK_MOVES.name: int(moved)}, modes)
         self.since, self.in_epoch = now.seconds, False
@@ -280,12 +283,14 @@ class TaskTracker:
         last, own_rates = record.last, len(self._task_rated)
         rates_of_task = dict(zip(meters_of(Scope.TASK), rates[:own_rates], strict=True))
         busy = min(1.0, rates_of_task[TASK_BUSY_RATE] / 1000)
+        back_pressured = min(1.0 - busy, rates_of_task[TASK_BACK_PRESSURED_RATE] / 1000)
         watermark = _watermark(vertex, last)
         values: dict[str, int | float] = {
             **record.measures_at(now),
             **{row.name: rate for row, rate in rates_of_task.items()},
             TASK_BUSY_RATE.name: busy * 1000,
-            TASK_IDLE_RATE.name: (1.0 - busy) * 1000,
+            TASK_BACK_PRESSURED_RATE.name: back_pressured * 1000,
+            TASK_IDLE_RATE.name: (1.0 - busy - back_pressured) * 1000,
             TASK_WATERMARK.name: watermark,
         }
         own = {row.name: values.get(row.name, 0) for row in metrics_of(Scope.TASK)}

@@ -1,0 +1,1 @@
+"""Pipelined execution: subtasks that run continuously and send each other buffers, watermarks and barriers."""

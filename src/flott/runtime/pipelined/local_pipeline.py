@@ -1,0 +1,120 @@
+"""The in-process form: all slots of a job in one loop, in the calling thread. Breakpoints work. Driver and task side.
+
+Time is that of the clock it is given, so a test can use one that passes only when the job waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flott.errors import WorkerLostError
+from flott.runtime.clock import Clock, SystemClock
+from flott.runtime.epoch.image import JobImage
+from flott.runtime.epoch.local_runner import LocalCompactor
+from flott.runtime.epoch.runner import StateCompactor
+from flott.runtime.pipelined.channels import find_channels, slots_of
+from flott.runtime.pipelined.control import Command, SlotEvent, SlotLost
+from flott.runtime.pipelined.links import LocalLinks
+from flott.runtime.pipelined.messages import Message, TaskAddress
+from flott.runtime.pipelined.runner import PipelineStart
+from flott.runtime.pipelined.slot import Slot, SlotSettings
+
+
+class LocalPipeline:
+    """Runs the tasks of a job in the calling thread."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._compactor = LocalCompactor()
+        self._slots: list[Slot] = []
+        self._events: list[SlotEvent] = []
+        self._stages = 0
+        self._interrupted = False
+
+    @property
+    def compactor(self) -> StateCompactor:
+        return self._compactor
+
+    @property
+    def slots(self) -> list[Slot]:
+        """Return the slots, for tests that look inside."""
+        return self._slots
+
+    def check(self, image: JobImage) -> None:
+        """Accept every job: slots cost nothing here."""
+        self._compactor.storage = image.storage
+
+    def start(self, image: JobImage, start: PipelineStart, on_news: Callable[[], None]) -> None:
+        image.prepare_process()
+        self._compactor.storage = image.storage
+        links = LocalLinks()
+        settings = SlotSettings(image, start.plan, tuple(find_channels(image)), start.rules, start.run, fair=False)
+        self._events.clear()
+        self._stages = len(image.topology.stages)
+        self._slots = [
+            Slot(settings, partition, links, self._clock, self._events.append) for partition in range(slots_of(image))
+        ]
+        for slot in self._slots:
+            slot.open()
+            for address in slot.tasks:
+                links.receive[address] = _receiver(slot, address)
+                links.granted[address] = _granted(slot, address)
+        for slot in self._slots:
+            slot.start()
+        if self._interrupted:
+            self.interrupt()
+
+    def send(self, slot: int, command: Command) -> None:
+        self._slots[slot].obey(command)
+
+    def events(self) -> list[SlotEvent]:
+        try:
+            while self._work() and not self._interrupted:
+                pass
+        except SystemExit as error:  # user code ends the task, as it would end a worker, not this process
+            self._events.append(SlotLost(f"User code has ended the worker: sys.exit({error.code!r})."))
+        if self._interrupted:
+            raise WorkerLostError("The job was cancelled.")
+        happened = list(self._events)
+        self._events.clear()
+        return happened
+
+    def _work(self) -> bool:
+        """Let tasks work, stage after stage, each until it has nothing left to do; return whether any did.
+
+        So a record is processed in the order of its edge, channel and position, as in an epoch, as long as what a round
+        brings fits into the channels. The result of a program then depends on its rounds alone.
+        """
+        worked = False
+        for stage in range(self._stages):
+            for slot in self._slots:
+                while slot.work_in_stage(stage):
+                    worked = True
+                    if self._interrupted:
+                        return False
+        return worked
+
+    @property
+    def wakeup_ms(self) -> int | None:
+        return min((at for slot in self._slots if (at := slot.wakeup_ms) is not None), default=None)
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        for slot in self._slots:
+            slot.interrupt()
+
+    def stop(self) -> None:
+        for slot in self._slots:
+            slot.close()
+        self._slots = []
+
+    def close(self) -> None:
+        self.stop()
+
+
+def _receiver(slot: Slot, address: TaskAddress) -> Callable[[TaskAddress, Message], None]:
+    return lambda sender, message: slot.receive(address, sender, message)
+
+
+def _granted(slot: Slot, address: TaskAddress) -> Callable[[TaskAddress, int], None]:
+    return lambda receiver, credits: slot.granted(address, receiver, credits)
