@@ -111,7 +111,10 @@ class Executor:
             return None
         if self._target == "in-process":
             return LocalPipeline(self._clock)
-        return None
+        from flott.runtime.spark.runner import SparkRunner
+
+        assert isinstance(runner, SparkRunner)
+        return runner.pipeline(self._clock)
 
     def _runner(self, configuration: Configuration, environment: JobEnvironment | None) -> TaskRunner:
         if self._target == "in-process":

@@ -149,7 +149,13 @@ class JobMaster:
         self._autoscaler = Autoscaler.of(configuration, self.deployment)
         self._watchdog = EpochWatchdog(policy.timeout_ms, self.clock, self._interrupt_epoch)
         self.retained = RetainedCheckpoints(self.store, options.read(configuration, options.CHECKPOINTS_RETAINED))
-        compactor = self.pipeline.compactor if self.pipeline is not None else self.runner.compactor
+        self._mode = ExecutionMode.of(configuration, self.graph, self.pipeline is not None)
+        if not self._mode.may_be_pipelined:
+            self.pipeline = None
+        compactor = self.runner.compactor
+        if self.pipeline is not None:
+            self.pipeline.check(self.deployment.image)
+            compactor = self.pipeline.compactor
         self._compaction = Compaction(compactor, self.retained, self.beside, self.run_id, self.compaction_rules)
         self.savepoints = SavepointCoordinator(
             self.job_id, self.store.storage, self.retained, compactor, self.beside, self.clock, self._inbox.wake,
@@ -160,9 +166,8 @@ class JobMaster:
             self.job_id, self.run_id, self.deployment, self.store, self.retained, self._compaction, commits,
             JobInput(poll_ms), self.clock, policy, poll_ms,
         )  # fmt: skip
-        self._mode = ExecutionMode.of(configuration, self.graph, self.pipeline is not None)
         self._pipelined: PipelinedExecution | None = None
-        if self.pipeline is not None and self._mode.may_be_pipelined:
+        if self.pipeline is not None:
             self._pipelined = PipelinedExecution(
                 self.pipeline, self._protocol.input, self.clock, pipelined_policy(configuration), self._inbox.wait,
                 self._inbox.wake, self._tell.on_logs, self._protocol.has_timers,

@@ -22,12 +22,15 @@ from pyspark import RDD, SparkContext
 from pyspark.core.broadcast import Broadcast
 
 from flott.errors import WorkerLostError
+from flott.runtime.clock import Clock
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.runner import OnEvent, RunnerStatus, StateCompactor, StopReason, TaskProgress, report_epoch
 from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.files import WorkerFiles
+from flott.runtime.spark.pipeline import SparkPipeline
 from flott.runtime.spark.scheduling import SchedulingPools
+from flott.runtime.spark.session import on_this_machine
 from flott.runtime.spark.spark_errors import described
 from flott.runtime.spark.tables import offer_tables
 from flott.runtime.spark.task_placement import PlacedStages, TaskPlacement
@@ -68,6 +71,11 @@ class SparkRunner:
     @property
     def compactor(self) -> StateCompactor:
         return self._compactor
+
+    def pipeline(self, clock: Clock) -> SparkPipeline:
+        """Return what executes the tasks of the same job continuously."""
+        one_host = on_this_machine(str(self._context.master))
+        return SparkPipeline(self._context, self._log_file, self._files, clock, one_host=one_host)
 
     def deploy(self, image: JobImage) -> None:
         stages = image.topology.stages

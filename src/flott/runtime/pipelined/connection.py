@@ -1,0 +1,172 @@
+"""Sockets between slots, and between a slot and the driver. Task side, and on the driver.
+
+Processes of one host are connected by Unix sockets in a folder of the user's own, other hosts by TCP. Every connection
+begins with a handshake that proves to the listener that the other side knows the job's secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+import socket
+import tempfile
+from collections import deque
+from dataclasses import dataclass
+from hashlib import sha256
+from struct import Struct
+
+from flott.errors import WorkerLostError
+from flott.runtime.pipelined.frames import FrameReader
+
+#: How long slots wait for each other while they start.
+START_SECONDS = 120.0
+_NONCE_BYTES = 32
+_INDEX = Struct("<i")
+_READ_BYTES = 1 << 20
+_SOCKET_BUFFER = 1 << 20
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a slot or the driver listens."""
+
+    host: str
+    path: str | None  #: of the Unix socket, for processes of the same host
+    port: int | None  #: for others; None: there are none
+
+
+class Listener:
+    """Listens on a Unix socket, and on TCP if asked to."""
+
+    def __init__(self, host: str, *, tcp: bool, bind: str = ""):
+        self._folder = tempfile.mkdtemp(prefix="flott-")  # nobody else may enter it
+        path = os.path.join(self._folder, "slot")
+        self.sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)]
+        self.sockets[0].bind(path)
+        port = None
+        if tcp:
+            self.sockets.append(socket.create_server((bind, 0), backlog=128))
+            port = self.sockets[1].getsockname()[1]
+        self.sockets[0].listen(128)
+        self.endpoint = Endpoint(host, path, port)
+
+    def close(self) -> None:
+        """Stop listening."""
+        for found in self.sockets:
+            found.close()
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._folder, "slot"))
+            os.rmdir(self._folder)
+
+
+def connect(endpoint: Endpoint, host: str) -> socket.socket:
+    """Connect to a slot or to the driver, by a Unix socket if it is on this host."""
+    if endpoint.path is not None and endpoint.host == host and os.path.exists(endpoint.path):
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(START_SECONDS)
+        made.connect(endpoint.path)
+    elif endpoint.port is not None:
+        made = socket.create_connection((endpoint.host, endpoint.port), START_SECONDS)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    else:
+        raise WorkerLostError(f"There is no way from {host} to {endpoint.host}: it listens for its own host only.")
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        made.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER)
+    return made
+
+
+# --- the handshake ---------------------------------------------------------------------------------------------------
+
+
+def challenge(accepted: socket.socket) -> bytes:
+    """Send a number that was never used before, and return it."""
+    accepted.settimeout(START_SECONDS)
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    accepted.sendall(nonce)
+    return nonce
+
+
+def answer(made: socket.socket, secret: bytes, index: int) -> None:
+    """Prove to a listener that this side knows the secret, and say which slot it is."""
+    nonce = _read(made, _NONCE_BYTES)
+    made.sendall(_proof(secret, nonce, index) + _INDEX.pack(index))
+
+
+def verify(accepted: socket.socket, secret: bytes, nonce: bytes) -> int | None:
+    """Return which slot has connected; None: it does not know the secret."""
+    try:
+        proof, packed = _read(accepted, sha256().digest_size), _read(accepted, _INDEX.size)
+    except (OSError, WorkerLostError):
+        return None
+    (index,) = _INDEX.unpack(packed)
+    return index if hmac.compare_digest(proof, _proof(secret, nonce, index)) else None
+
+
+def _proof(secret: bytes, nonce: bytes, index: int) -> bytes:
+    return hmac.new(secret, nonce + _INDEX.pack(index), sha256).digest()
+
+
+def _read(found: socket.socket, length: int) -> bytes:
+    data = b""
+    while len(data) < length:
+        more = found.recv(length - len(data))
+        if not more:
+            raise WorkerLostError("A connection ended during its handshake.")
+        data += more
+    return data
+
+
+# --- an open connection ----------------------------------------------------------------------------------------------
+
+
+class Connection:
+    """A connection that never blocks. What cannot be sent at once is kept; flow control keeps it short."""
+
+    def __init__(self, found: socket.socket):
+        found.setblocking(False)
+        self.socket = found
+        self.reader = FrameReader()
+        self._unsent: deque[memoryview] = deque()
+        self.is_open = True
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, as much of it as possible now."""
+        self._unsent.append(memoryview(frame))
+        if len(self._unsent) == 1:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what is left."""
+        unsent = self._unsent
+        try:
+            while unsent and self.is_open:
+                sent = self.socket.send(unsent[0])
+                if sent == len(unsent[0]):
+                    unsent.popleft()
+                else:
+                    unsent[0] = unsent[0][sent:]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self.is_open = False  # the reading side notices the end
+
+    @property
+    def has_unsent(self) -> bool:
+        """Return whether something waits until the other side reads."""
+        return bool(self._unsent) and self.is_open
+
+    def receive(self) -> bytes | None:
+        """Return what has come; empty bytes at the end, None if nothing is there."""
+        try:
+            return self.socket.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Close it."""
+        self.is_open = False
+        self.socket.close()
