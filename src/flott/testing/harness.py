@@ -167,6 +167,7 @@ def live(
     run_id: str | None = None,
     token: int = 0,
     pipeline: PipelineRunner | None = None,
+    settings: TaskSettings | None = None,
 ) -> Incarnation:
     """Run the program's job with its checkpoints in ``folder`` until it ends or ``on_step`` raises :class:`Crash`.
 
@@ -194,7 +195,7 @@ def live(
             run_id=run_id,
             job_id=JobId(Path(folder).name),
             storage=storage,
-            settings=TaskSettings(object_stores=object_store_settings(env._configuration)),
+            settings=settings or TaskSettings(object_stores=object_store_settings(env._configuration)),
         ),
         job_id=JobId(Path(folder).name),
         configuration=Configuration(env._configuration),

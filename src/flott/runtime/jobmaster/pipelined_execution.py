@@ -228,7 +228,7 @@ class PipelinedExecution:
         if pending is not None:
             # A source that acknowledges what a checkpoint contains must not have advanced beyond it by then.
             has_barrier = ident in pending.sources
-            return pending.halt or not has_barrier or rounds.coordinator.acknowledges
+            return pending.halt or not has_barrier or rounds.coordinator.waits_for_commits
         return asked.halt and not asked.drain and rounds.is_between_rounds
 
     def _inject(self) -> bool:

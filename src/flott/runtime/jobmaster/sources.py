@@ -15,7 +15,7 @@ from typing import Any
 
 from flott.common._secrets import without_secrets
 from flott.common.watermark_strategy import MIN_WATERMARK, WatermarkStrategy
-from flott.datastream.connectors.base import Pending, SlicePlan, SliceRequest, Source
+from flott.datastream.connectors.base import Pending, SlicePlan, SliceRequest, Source, SplitEnumerator
 from flott.errors import EpochFailure, FlottError, ProgramError
 from flott.graph.job_graph import ChainedOperator
 from flott.graph.specs import SourceSpec
@@ -37,7 +37,7 @@ class SourceCoordinator:
         assert isinstance(spec, SourceSpec)
         self.operator = operator
         self._source: Source[Any] = spec.source
-        self.acknowledges = spec.acknowledges
+        self._acknowledges = spec.acknowledges
         self.strategy: WatermarkStrategy = spec.strategy
         self._parallelism = operator.node.parallelism
         self._enumerator = self._source.create_enumerator()
@@ -223,9 +223,14 @@ class SourceCoordinator:
         self._settled = tuple(map(tuple, readers))
         return SourceSnapshot(state, dict(self._splits), self.finished, self._settled)
 
+    @property
+    def waits_for_commits(self) -> bool:
+        """Return whether it tells the outside world about every checkpoint: until then it must not advance beyond."""
+        return self._acknowledges and type(self._enumerator).acknowledge is not SplitEnumerator.acknowledge
+
     def acknowledge(self) -> None:
         """Tell the source that its last snapshot is durable. Others learn from it, so an error is no failure."""
-        if not self.acknowledges:
+        if not self._acknowledges:
             return
         try:
             self._enumerator.acknowledge()
