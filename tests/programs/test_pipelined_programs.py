@@ -24,6 +24,11 @@ EXPECTED_DIFFERENCES = {
     "broadcast_rules": ({"refused\t('eve', 1, 22)"}, {"alarms\teve spent 91 of 50 at 22"}),
 }
 ONE_CHANNEL = {"windows"}
+#: Programs whose processes are killed in every run of the tests; the others take their turn in ``make test-long``.
+ALWAYS_KILLED = {"keyed_sum_two_sinks", "windows"}
+KILLED = [
+    pytest.param(name, marks=() if name in ALWAYS_KILLED else pytest.mark.long) for name in runner.PROGRAMS
+]
 SEVERAL_CHANNELS = [name for name in runner.PROGRAMS if name not in ONE_CHANNEL]
 
 
@@ -63,15 +68,14 @@ def test_a_pipelined_job_on_rocksdb_gives_the_golden_output(name: str, tmp_path:
     assert_golden(name, tmp_path)
 
 
-@pytest.mark.parametrize("name", runner.PROGRAMS)
+@pytest.mark.parametrize("name", KILLED)
 def test_a_pipelined_job_killed_at_random_steps_gives_the_golden_output(name: str, tmp_path: Path) -> None:
     parallelism = 1 if name in ONE_CHANNEL else 2
     assert runner.killed_and_recovered(name, tmp_path, parallelism=parallelism, modes=["pipelined"]) > 0
     assert_golden(name, tmp_path)
 
 
-@pytest.mark.parametrize("step", ["planned", "completed"])
-@pytest.mark.parametrize("parallelisms", [(2, 3), (4, 1)])
+@pytest.mark.parametrize(("parallelisms", "step"), [((2, 3), "completed"), ((4, 1), "planned")])
 @pytest.mark.parametrize("name", SEVERAL_CHANNELS)
 def test_a_pipelined_job_resumed_with_another_parallelism_gives_the_golden_output(
     name: str, parallelisms: tuple[int, int], step: str, tmp_path: Path
@@ -105,7 +109,14 @@ def test_a_savepoint_of_one_mode_is_continued_in_the_other(
         assert_golden(name, tmp_path)
 
 
-@pytest.mark.parametrize("name", [name for name in SEVERAL_CHANNELS if name not in EXPECTED_DIFFERENCES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "kinds_of_state" else pytest.mark.long)
+        for name in SEVERAL_CHANNELS
+        if name not in EXPECTED_DIFFERENCES
+    ],
+)
 def test_a_killed_job_that_changes_its_mode_every_time_gives_the_golden_output(name: str, tmp_path: Path) -> None:
     assert runner.killed_and_recovered(name, tmp_path, seed=1, kills=5, modes=["epochs", "pipelined"]) > 0
     assert_golden(name, tmp_path)

@@ -17,6 +17,7 @@ from flott.runtime.jobmaster.alignment import Alignment
 from flott.runtime.jobmaster.sources import SourceCoordinator
 from flott.runtime.operators.source import SourceAssignment, SplitReport
 from flott.runtime.pipelined.control import ReadRound, RoundRead
+from flott.runtime.pipelined.task import CLOCK_EVERY_MS
 
 #: With a backlog, rounds grow until one takes about so long. A barrier waits for the round that is being read.
 TARGET_MS = 20.0
@@ -68,6 +69,7 @@ class SourceRounds:
         self._running: _Running | None = None
         self._look_at_ms = 0
         self._delay_ms = 0
+        self._began_ms = 0  #: when the last round began
         self.has_ended = False  #: the round that ends the source was read
         self.last_plan = SlicePlan()
         self.has_read = False  #: anything, since the last checkpoint
@@ -110,7 +112,7 @@ class SourceRounds:
         held = self.coordinator.held
         assigned: tuple[SourceAssignment, ...] = self.coordinator.assign(plan, now_ms, held)
         self._number += 1
-        self._delay_ms = 0
+        self._delay_ms, self._began_ms = 0, now_ms
         self._running = _Running(plan, held, now_ms, monotonic, set(range(len(assigned))))
         self.last_plan = plan
         self.has_read |= bool(plan.slices) or plan.finished
@@ -141,11 +143,16 @@ class SourceRounds:
 
     def _is_time_due(self, now_ms: int) -> bool:
         """Return whether event time has to be told although nothing was read."""
-        deadline = self.coordinator.idle_deadline_ms()
-        return (deadline is not None and deadline <= now_ms) or self.coordinator.strategy.ingestion_time
+        return any(at <= now_ms for at in self._time_due_at())
+
+    def _time_due_at(self) -> Iterator[int]:
+        """Yield when event time advances without input: a split becomes idle, or event time follows the clock."""
+        if (deadline := self.coordinator.idle_deadline_ms()) is not None:
+            yield deadline
+        if self.coordinator.strategy.ingestion_time:
+            yield self._began_ms + CLOCK_EVERY_MS
 
     def _wait(self, plan: SlicePlan, now_ms: int) -> None:
         self._delay_ms = next_poll_ms(self._delay_ms, self._poll_ms)
         look_at = plan.wake_at_ms if plan.wake_at_ms is not None else now_ms + self._delay_ms
-        deadline = self.coordinator.idle_deadline_ms()
-        self._look_at_ms = max(now_ms + 1, min(look_at, deadline) if deadline is not None else look_at)
+        self._look_at_ms = max(now_ms + 1, min(look_at, *self._time_due_at(), look_at))

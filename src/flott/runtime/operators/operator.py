@@ -204,6 +204,11 @@ class Operator:
         """Return the next event time at which it has something to do; a wake-up, where event time follows the clock."""
         return None
 
+    @property
+    def follows_clock(self) -> bool:
+        """Return whether event time advances here as the clock does, without input."""
+        return False
+
     def interrupt(self) -> None:
         """Stop waiting for anything: the epoch was cancelled. Called from another thread, at any time."""
 

@@ -77,6 +77,12 @@ class TimeKeeper(WatermarkOutput):
         # The built-in generators look at whole batches; a user's own sees every record.
         self._batch = self._generator if isinstance(self._generator, BoundedOutOfOrdernessGenerator) else None
 
+    def turn_to(self, now_ms: int, ingestion_ms: int) -> None:
+        """Follow the clock, which stands still in an epoch and runs in a task that runs continuously."""
+        self._now_ms = now_ms
+        if self._ingestion_ms is not None:
+            self._ingestion_ms = ingestion_ms
+
     def assign(self, values: list[Any], timestamps: list[int] | None) -> list[int] | None:
         """Return the timestamps of a batch by the strategy. Calls user code."""
         extract = self._extract
@@ -179,8 +185,18 @@ class TimestampsOperator(Operator):
         except Exception as error:
             raise self.failure("making the watermark generator") from error
 
-    def process(self, batch: RowBatch) -> None:
+    @property
+    def follows_clock(self) -> bool:
+        return self._strategy.ingestion_time
+
+    def _turn_keeper(self) -> TimeKeeper:
         assert self._keeper is not None
+        now_ms = self.context.scope.now_ms
+        self._keeper.turn_to(now_ms, max(now_ms, self.watermark + 1))
+        return self._keeper
+
+    def process(self, batch: RowBatch) -> None:
+        self._keeper = self._turn_keeper()
         try:
             stamped = self._keeper.assign(batch.values, batch.timestamps)
             self._keeper.observe(batch.values, stamped)
@@ -189,7 +205,7 @@ class TimestampsOperator(Operator):
         self.emit(RowBatch(batch.values, stamped))
 
     def advance(self, time: EventTime) -> EventTime:
-        assert self._keeper is not None
+        self._keeper = self._turn_keeper()
         try:
             self.progress = self._keeper.close_epoch()
         except Exception as error:

@@ -46,6 +46,9 @@ from flott.runtime.pipelined.links import Links, OutputChannels
 from flott.runtime.pipelined.messages import Barrier, Buffer, EventTimes, LatencyMarker, Message, TaskAddress
 from flott.runtime.pipelined.task_time import TaskTime
 
+#: Where event time follows the clock, it advances after this time without input.
+CLOCK_EVERY_MS = 100
+
 
 @dataclass(frozen=True)
 class TaskRules:
@@ -96,6 +99,7 @@ class PipelinedTask:
             for subtask in task.subtasks
             if isinstance(subtask.operators[0], SourceOperator)
         }
+        self._follows_clock = any(op.follows_clock for subtask in task.subtasks for op in subtask.operators)
         self._rounds: dict[OperatorId, _Round] = {}  #: being read
         self._read: dict[OperatorId, dict[str, SplitReport]] = {ident: {} for ident in self._heads}
         #: The event time that was sent last.
@@ -266,9 +270,10 @@ class PipelinedTask:
         self._settled_ms = self._scope.now_ms
 
     def _note_wakeup(self) -> None:
-        self._wakeup_ms = min(
-            (at for subtask in self.task.subtasks if (at := subtask.next_wakeup_ms()) is not None), default=None
-        )
+        times = [at for subtask in self.task.subtasks if (at := subtask.next_wakeup_ms()) is not None]
+        if self._follows_clock:
+            times.append(self._settled_ms + CLOCK_EVERY_MS)
+        self._wakeup_ms = min(times, default=None)
 
     def _send_times(self, times: Times) -> None:
         """Tell receivers how far event time has come, if they do not know it."""
