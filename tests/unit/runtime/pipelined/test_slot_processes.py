@@ -1,0 +1,137 @@
+"""Slots in processes of their own: sockets, credits, and processes that die or stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flott.common import WatermarkStrategy
+from flott.common.job_status import JobStatus
+from flott.datastream import StreamExecutionEnvironment
+from flott.datastream.connectors.base import (
+    CommitPermit,
+    Committer,
+    Guarantee,
+    Json,
+    Sink,
+    SinkWriter,
+    WriterContext,
+)
+from flott.datastream.connectors.number_seq import NumberSequenceSource
+from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
+from flott.datastream.state import ValueStateDescriptor
+from flott.runtime.clock import SystemClock
+from flott.runtime.epoch.image import TaskSettings
+from flott.testing.harness import in_process, live
+from tests.unit.runtime.pipelined.process_pipeline import ProcessPipeline
+
+RECORDS, KEYS = 20_000, 13
+
+
+class Numbered(KeyedProcessFunction[int, int, tuple[int, int]]):
+    """Numbers the records of a key. It kills its process at a record, once."""
+
+    def __init__(self, mark: Path, at: int | None):
+        self.mark, self.at = str(mark), at
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[tuple[int, int]]:
+        if value == self.at and not os.path.exists(self.mark):
+            Path(self.mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.count.update((self.count.value() or 0) + 1)
+        yield ctx.get_current_key(), self.count.value()
+
+
+class FolderSink(Sink[Any]):
+    """Stages a file for each attempt, and commits it by its name: other processes can write it."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee.EXACTLY_ONCE
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[Any]:
+        return FolderWriter(self.folder, f"{context.epoch}-{context.subtask}-{context.attempt_id}")
+
+    def create_committer(self) -> Committer:
+        return FolderCommitter(self.folder)
+
+
+class FolderWriter(SinkWriter[Any]):
+    def __init__(self, folder: str, name: str):
+        self.folder, self.name = folder, name
+        self.values: list[Any] = []
+
+    def write(self, values: Sequence[Any], timestamps: Sequence[int] | None) -> None:
+        self.values.extend(values)
+
+    def prepare_commit(self) -> list[Json]:
+        Path(self.folder, f"staged-{self.name}").write_text(json.dumps(self.values))
+        return [self.name]
+
+
+class FolderCommitter(Committer):
+    def __init__(self, folder: str):
+        self.folder = folder
+
+    def commit(self, permit: CommitPermit, committables: Sequence[Json]) -> None:
+        for name in committables:
+            Path(self.folder, f"committed-{name}").write_bytes(Path(self.folder, f"staged-{name}").read_bytes())
+
+    def discard(self, live_attempts: Collection[str]) -> None:
+        pass
+
+
+def committed(folder: Path) -> Counter[Any]:
+    return Counter(
+        tuple(record) for path in folder.glob("committed-*") for record in json.loads(path.read_text())
+    )
+
+
+def program(ledger: Path, mark: Path, kill_at: int | None) -> StreamExecutionEnvironment:
+    env = in_process(
+        2, execution__mode="pipelined", execution__checkpointing__interval="20 ms", flott__epoch__max_records="3000",
+        restart_strategy__type="fixed-delay", restart_strategy__fixed_delay__delay="1 ms",
+    )  # fmt: skip
+    numbers = env.from_source(NumberSequenceSource(0, RECORDS - 1), WatermarkStrategy.no_watermarks(), "numbers")
+    numbered = numbers.key_by(lambda n: n % KEYS).process(Numbered(mark, kill_at)).uid("numbered")
+    numbered.sink_to(FolderSink(str(ledger)))
+    return env
+
+
+def expected() -> Counter[Any]:
+    return Counter((key, n + 1) for key in range(KEYS) for n in range(len(range(key, RECORDS, KEYS))))
+
+
+@pytest.mark.parametrize("tcp", [False, True], ids=["unix", "tcp"])
+def test_slots_exchange_records_by_sockets_and_each_counts_once(tcp: bool, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    small = TaskSettings(buffer_records=50, input_memory_bytes=1)  # the fewest credits there are
+    env = program(out, tmp_path / "mark", None)
+    life = live(env, tmp_path / "job", clock=SystemClock(), pipeline=ProcessPipeline(tcp=tcp), settings=small)
+    assert life.status is JobStatus.FINISHED, life.failure
+    assert committed(out) == expected()
+
+
+def test_after_the_sigkill_of_a_slot_the_job_continues_from_its_last_checkpoint(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    env = program(out, tmp_path / "mark", RECORDS * 2 // 3)
+    life = live(env, tmp_path / "job", clock=SystemClock(), pipeline=ProcessPipeline())
+    assert life.status is JobStatus.FINISHED, life.failure
+    assert len(life.history.restarts) == 1
+    assert "slot" in life.history.restarts[0][0]
+    assert committed(out) == expected()
