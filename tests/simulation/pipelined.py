@@ -24,7 +24,7 @@ from flott.datastream.window import TumblingEventTimeWindows
 from flott.runtime.epoch.image import TaskSettings
 from flott.runtime.pipelined.control import SlotEvent
 from flott.runtime.pipelined.local_pipeline import LocalPipeline
-from flott.runtime.pipelined.slot import Slot
+from flott.runtime.pipelined.slot import TaskSlot
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Crash, in_process, live
 from flott.testing.sinks import Ledger, LedgerSink
@@ -67,7 +67,7 @@ class ShuffledPipeline(LocalPipeline):
         self._events.clear()
         return happened
 
-    def _look(self, slot: Slot) -> None:
+    def _look(self, slot: TaskSlot) -> None:
         for task in slot.tasks.values():
             for channel in task.inputs.channels.values():
                 self.most_waiting = max(self.most_waiting, len(channel.queue))

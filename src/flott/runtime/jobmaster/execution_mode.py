@@ -21,15 +21,15 @@ DEFAULT_INTERVAL_MS = 1000
 
 
 @dataclass(frozen=True)
-class ExecutionMode:
+class JobMode:
     """The configured mode of a job."""
 
     name: str = EPOCHS
 
     @staticmethod
-    def of(configuration: Configuration, graph: JobGraph, has_pipeline: bool) -> ExecutionMode:
+    def of(configuration: Configuration, graph: JobGraph, has_pipeline: bool) -> JobMode:
         """Return the mode of a job. Refuses one in which the job cannot run."""
-        mode = ExecutionMode(options.read(configuration, options.EXECUTION_MODE))
+        mode = JobMode(options.read(configuration, options.EXECUTION_MODE))
         if mode.may_be_pipelined:
             refuse(configuration, graph, has_pipeline)
         return mode

@@ -40,7 +40,7 @@ from flott.runtime.jobmaster.compactor import Compaction
 from flott.runtime.jobmaster.deployment import Deployment
 from flott.runtime.jobmaster.epoch_outcome import StepTimes, failure_of, raise_failures, statistics_of
 from flott.runtime.jobmaster.epoch_protocol import EpochProtocol, NotDue
-from flott.runtime.jobmaster.execution_mode import ExecutionMode, pipelined_policy
+from flott.runtime.jobmaster.execution_mode import JobMode, pipelined_policy
 from flott.runtime.jobmaster.inbox import Inbox
 from flott.runtime.jobmaster.job_input import JobInput
 from flott.runtime.jobmaster.lifecycle import (
@@ -149,7 +149,7 @@ class JobMaster:
         self._autoscaler = Autoscaler.of(configuration, self.deployment)
         self._watchdog = EpochWatchdog(policy.timeout_ms, self.clock, self._interrupt_epoch)
         self.retained = RetainedCheckpoints(self.store, options.read(configuration, options.CHECKPOINTS_RETAINED))
-        self._mode = ExecutionMode.of(configuration, self.graph, self.pipeline is not None)
+        self._mode = JobMode.of(configuration, self.graph, self.pipeline is not None)
         if not self._mode.may_be_pipelined:
             self.pipeline = None
         compactor = self.runner.compactor

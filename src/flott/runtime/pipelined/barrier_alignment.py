@@ -26,7 +26,7 @@ class Reaction(Enum):
 
 
 @dataclass(frozen=True)
-class Alignment:
+class BarrierAlignment:
     """The barriers that a task has seen of the checkpoint in progress."""
 
     inputs: frozenset[Hashable]
@@ -45,7 +45,7 @@ class Alignment:
         return self.inputs - self.arrived if self.arrived else frozenset()
 
 
-def on_barrier(alignment: Alignment, source: Hashable, checkpoint: EpochId) -> tuple[Alignment, Reaction]:
+def on_barrier(alignment: BarrierAlignment, source: Hashable, checkpoint: EpochId) -> tuple[BarrierAlignment, Reaction]:
     """Return the alignment after a barrier came on an input, and what the task does."""
     if alignment.checkpoint not in (None, checkpoint) or source in alignment.arrived:
         raise WorkerLostError(

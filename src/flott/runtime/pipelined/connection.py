@@ -29,7 +29,7 @@ _SOCKET_BUFFER = 1 << 20
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class SlotEndpoint:
     """Where a slot or the driver listens."""
 
     host: str
@@ -50,7 +50,7 @@ class Listener:
             self.sockets.append(socket.create_server((bind, 0), backlog=128))
             port = self.sockets[1].getsockname()[1]
         self.sockets[0].listen(128)
-        self.endpoint = Endpoint(host, path, port)
+        self.endpoint = SlotEndpoint(host, path, port)
 
     def close(self) -> None:
         """Stop listening."""
@@ -61,7 +61,7 @@ class Listener:
             os.rmdir(self._folder)
 
 
-def connect(endpoint: Endpoint, host: str) -> socket.socket:
+def connect(endpoint: SlotEndpoint, host: str) -> socket.socket:
     """Connect to a slot or to the driver, by a Unix socket if it is on this host."""
     if endpoint.path is not None and endpoint.host == host and os.path.exists(endpoint.path):
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -121,7 +121,7 @@ def _read(found: socket.socket, length: int) -> bytes:
 # --- an open connection ----------------------------------------------------------------------------------------------
 
 
-class Connection:
+class FrameConnection:
     """A connection that never blocks. What cannot be sent at once is kept; flow control keeps it short."""
 
     def __init__(self, found: socket.socket):

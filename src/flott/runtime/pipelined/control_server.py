@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from flott.runtime.pipelined import frames
-from flott.runtime.pipelined.connection import Connection, Endpoint, Listener, challenge, verify
+from flott.runtime.pipelined.connection import FrameConnection, Listener, SlotEndpoint, challenge, verify
 from flott.runtime.pipelined.control import Command, SlotEvent, SlotLost
 
 
@@ -25,7 +25,7 @@ class ControlServer:
         self._slots = slots
         self._secret = secret
         self._on_news = on_news
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, FrameConnection] = {}
         self._unsent: deque[tuple[int, bytes]] = deque()  #: commands for slots, to be sent by the thread
         self._events: deque[SlotEvent] = deque()
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class ControlServer:
         self._thread.start()
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> SlotEndpoint:
         """Return where slots find the driver."""
         return self._listener.endpoint
 
@@ -112,7 +112,7 @@ class ControlServer:
         if slot is None or slot in self._connections or not 0 <= slot < self._slots:
             accepted.close()
             return
-        connection = self._connections[slot] = Connection(accepted)
+        connection = self._connections[slot] = FrameConnection(accepted)
         selector.register(connection.socket, selectors.EVENT_READ, slot)
 
     def _exchange(self, slot: int, mask: int, selector: selectors.BaseSelector) -> None:

@@ -13,7 +13,7 @@ from flott.common._ids import EpochId
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.gate import combine
 from flott.runtime.operators.operator import EventTime
-from flott.runtime.pipelined.barrier_alignment import Alignment, Reaction, on_barrier
+from flott.runtime.pipelined.barrier_alignment import BarrierAlignment, Reaction, on_barrier
 from flott.runtime.pipelined.control import InjectBarrier, ReadRound
 from flott.runtime.pipelined.links import Links
 from flott.runtime.pipelined.messages import Barrier, Buffer, Channel, EventTimes, Message, TaskAddress
@@ -69,7 +69,7 @@ class InputChannels:
         self.channels = dict(channels)
         self.sources = {source: SourceQueue(source) for source in sources}
         inputs = frozenset[Hashable](self.channels.keys() | self.sources.keys())
-        self.alignment = Alignment(inputs, exactly_once)
+        self.alignment = BarrierAlignment(inputs, exactly_once)
         self._turn = deque(sorted(self.channels.values(), key=lambda channel: (channel.priority, channel.channel)))
         self._in_turn = fair and len({channel.priority for channel in self._turn}) <= 1
 

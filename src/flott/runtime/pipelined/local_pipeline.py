@@ -17,7 +17,7 @@ from flott.runtime.pipelined.control import Command, SlotEvent, SlotLost
 from flott.runtime.pipelined.links import LocalLinks
 from flott.runtime.pipelined.messages import Message, TaskAddress
 from flott.runtime.pipelined.runner import PipelineStart
-from flott.runtime.pipelined.slot import Slot, SlotSettings
+from flott.runtime.pipelined.slot import SlotSettings, TaskSlot
 
 
 class LocalPipeline:
@@ -26,7 +26,7 @@ class LocalPipeline:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._compactor = LocalCompactor()
-        self._slots: list[Slot] = []
+        self._slots: list[TaskSlot] = []
         self._events: list[SlotEvent] = []
         self._stages = 0
         self._interrupted = False
@@ -36,7 +36,7 @@ class LocalPipeline:
         return self._compactor
 
     @property
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[TaskSlot]:
         """Return the slots, for tests that look inside."""
         return self._slots
 
@@ -51,9 +51,8 @@ class LocalPipeline:
         settings = SlotSettings(image, start.plan, tuple(find_channels(image)), start.rules, start.run, fair=False)
         self._events.clear()
         self._stages = len(image.topology.stages)
-        self._slots = [
-            Slot(settings, partition, links, self._clock, self._events.append) for partition in range(slots_of(image))
-        ]
+        report = self._events.append
+        self._slots = [TaskSlot(settings, slot, links, self._clock, report) for slot in range(slots_of(image))]
         for slot in self._slots:
             slot.open()
             for address in slot.tasks:
@@ -112,9 +111,9 @@ class LocalPipeline:
         self.stop()
 
 
-def _receiver(slot: Slot, address: TaskAddress) -> Callable[[TaskAddress, Message], None]:
+def _receiver(slot: TaskSlot, address: TaskAddress) -> Callable[[TaskAddress, Message], None]:
     return lambda sender, message: slot.receive(address, sender, message)
 
 
-def _granted(slot: Slot, address: TaskAddress) -> Callable[[TaskAddress, int], None]:
+def _granted(slot: TaskSlot, address: TaskAddress) -> Callable[[TaskAddress, int], None]:
     return lambda receiver, credits: slot.granted(address, receiver, credits)

@@ -56,7 +56,7 @@ class SlotSettings:
     fair: bool = True  #: channels are read in turn; else the first that has something
 
 
-class Slot:
+class TaskSlot:
     """The tasks of one slot."""
 
     def __init__(

@@ -1,8 +1,8 @@
 """The event loop of a slot in a process of its own. Task side.
 
-    peers (sockets) ──► messages, credits ──┐                 ┌──► messages, credits ──► peers
-                                            ├─► Slot.work() ──┤
-    driver (socket) ──► commands ───────────┘                 └──► events ──► driver
+    peers (sockets) ──► messages, credits ──┐                     ┌──► messages, credits ──► peers
+                                            ├─► TaskSlot.work() ──┤
+    driver (socket) ──► commands ───────────┘                     └──► events ──► driver
 
 The loop waits in ``select`` only when no task has anything to do. It ends when the driver says so, or when the
 connection to the driver is gone: Spark does not end the tasks of a stage when one of them has died.
@@ -18,10 +18,18 @@ from flott.errors import WorkerLostError
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.pipelined import frames
-from flott.runtime.pipelined.connection import Connection, Endpoint, Listener, answer, challenge, connect, verify
+from flott.runtime.pipelined.connection import (
+    FrameConnection,
+    Listener,
+    SlotEndpoint,
+    answer,
+    challenge,
+    connect,
+    verify,
+)
 from flott.runtime.pipelined.control import SlotEvent, SlotLost
 from flott.runtime.pipelined.messages import Channel, Message
-from flott.runtime.pipelined.slot import Slot, SlotSettings
+from flott.runtime.pipelined.slot import SlotSettings, TaskSlot
 
 #: The index of the driver's side of a connection.
 DRIVER = -1
@@ -30,10 +38,10 @@ DRIVER = -1
 class SocketLinks:
     """Links to tasks of other slots by connections, to those of this slot directly."""
 
-    def __init__(self, partition: int, peers: Mapping[int, Connection]):
+    def __init__(self, partition: int, peers: Mapping[int, FrameConnection]):
         self._partition = partition
         self._peers = peers
-        self.slot: Slot | None = None
+        self.slot: TaskSlot | None = None
 
     def transmit(self, channel: Channel, message: Message) -> None:
         if channel.receiver.partition == self._partition:
@@ -51,8 +59,8 @@ class SocketLinks:
 
 
 def connect_peers(
-    partition: int, endpoints: Sequence[Endpoint], listener: Listener, secret: bytes
-) -> dict[int, Connection]:
+    partition: int, endpoints: Sequence[SlotEndpoint], listener: Listener, secret: bytes
+) -> dict[int, FrameConnection]:
     """Connect a slot with all others, once each: with those after it by connecting, with those before by accepting.
 
     All slots take the same steps, and each step needs only the one before it of the others, so none waits in vain.
@@ -69,7 +77,7 @@ def connect_peers(
             accepted.close()
         else:
             peers[peer] = accepted
-    return {peer: Connection(found) for peer, found in peers.items()}
+    return {peer: FrameConnection(found) for peer, found in peers.items()}
 
 
 def _accept(listener: Listener) -> socket.socket:
@@ -91,8 +99,8 @@ class SlotLoop:
         self,
         settings: SlotSettings,
         partition: int,
-        peers: Mapping[int, Connection],
-        control: Connection,
+        peers: Mapping[int, FrameConnection],
+        control: FrameConnection,
         place: TaskPlace,
         clock: Clock | None = None,
     ):
@@ -100,9 +108,9 @@ class SlotLoop:
         self._control = control
         self._peers = peers
         links = SocketLinks(partition, peers)
-        self.slot = links.slot = Slot(settings, partition, links, self._clock, self._report, place)
+        self.slot = links.slot = TaskSlot(settings, partition, links, self._clock, self._report, place)
         self._selector = selectors.DefaultSelector()
-        self._watched: dict[Connection, int] = {}
+        self._watched: dict[FrameConnection, int] = {}
         self._is_ending = False
 
     def _report(self, event: SlotEvent) -> None:
@@ -147,7 +155,7 @@ class SlotLoop:
             if mask & selectors.EVENT_READ:
                 self._read(key.data)
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: FrameConnection) -> None:
         data = connection.receive()
         if data is None:
             return
@@ -165,7 +173,7 @@ class SlotLoop:
             else:
                 slot.obey(frames.decode_control(body))
 
-    def _lost(self, connection: Connection) -> None:
+    def _lost(self, connection: FrameConnection) -> None:
         """Another process has gone: without the driver this one ends, without a peer it waits for the driver."""
         self._selector.unregister(connection.socket)
         del self._watched[connection]

@@ -30,7 +30,7 @@ from flott.runtime.epoch.local_runner import LocalCompactor
 from flott.runtime.epoch.runner import StateCompactor
 from flott.runtime.logs.capture import claim_process
 from flott.runtime.pipelined.channels import ChannelEdges, find_channels, slots_of
-from flott.runtime.pipelined.connection import Connection, Endpoint, Listener, answer, connect
+from flott.runtime.pipelined.connection import FrameConnection, Listener, SlotEndpoint, answer, connect
 from flott.runtime.pipelined.control import Command, EndTasks, SlotEvent, SlotLost
 from flott.runtime.pipelined.control_server import ControlServer
 from flott.runtime.pipelined.runner import PipelineStart
@@ -53,7 +53,7 @@ class PipelineBody:
         files: WorkerFiles,
         start: PipelineStart,
         channels: tuple[ChannelEdges, ...],
-        driver: Endpoint,
+        driver: SlotEndpoint,
         secret: bytes,
         *,
         tcp: bool,
@@ -77,7 +77,7 @@ class PipelineBody:
         try:
             # TCP is reached by the address that Spark knows the executor by.
             host = context.getTaskInfos()[partition].address.rpartition(":")[0] if self._tcp else place.host
-            mine = Endpoint(host or place.host, listener.endpoint.path, listener.endpoint.port)
+            mine = SlotEndpoint(host or place.host, listener.endpoint.path, listener.endpoint.port)
             told = context.allGather(json.dumps({**asdict(mine), "name": place.host}))
             endpoints = _endpoints(told, place.host)
             peers = connect_peers(partition, endpoints, listener, self._secret)
@@ -87,17 +87,17 @@ class PipelineBody:
         answer(made, self._secret, partition)
         start: PipelineStart = pickle.loads(self._start)
         settings = SlotSettings(image, start.plan, self._channels, start.rules, start.run)
-        SlotLoop(settings, partition, peers, Connection(made), place).run()
+        SlotLoop(settings, partition, peers, FrameConnection(made), place).run()
         yield partition
 
 
-def _endpoints(told: Iterable[str], host: str) -> list[Endpoint]:
+def _endpoints(told: Iterable[str], host: str) -> list[SlotEndpoint]:
     """Return where all slots listen. A slot of this host is reached by its Unix socket."""
     found = []
     for text in told:
         entry = json.loads(text)
         here = entry.pop("name") == host
-        found.append(Endpoint(host if here else entry["host"], entry["path"] if here else None, entry["port"]))
+        found.append(SlotEndpoint(host if here else entry["host"], entry["path"] if here else None, entry["port"]))
     return found
 
 

@@ -14,7 +14,7 @@ from flott.runtime.epoch.local_runner import LocalCompactor
 from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.epoch.runner import StateCompactor
 from flott.runtime.pipelined.channels import find_channels, slots_of
-from flott.runtime.pipelined.connection import Connection, Endpoint, Listener, answer, connect
+from flott.runtime.pipelined.connection import FrameConnection, Listener, SlotEndpoint, answer, connect
 from flott.runtime.pipelined.control import Command, EndTasks, SlotEvent
 from flott.runtime.pipelined.control_server import ControlServer
 from flott.runtime.pipelined.runner import PipelineStart
@@ -45,7 +45,7 @@ class ProcessPipeline:
         listeners = [Listener("here", tcp=self._tcp, bind="127.0.0.1") for _ in range(slots)]
         endpoints = [listener.endpoint for listener in listeners]
         if self._tcp:
-            endpoints = [Endpoint("127.0.0.1", None, endpoint.port) for endpoint in endpoints]
+            endpoints = [SlotEndpoint("127.0.0.1", None, endpoint.port) for endpoint in endpoints]
         self._server = ControlServer("here", slots, SECRET, on_news, tcp=False)
         settings = SlotSettings(image, start.plan, tuple(find_channels(image)), start.rules, start.run)
         self.processes = [
@@ -56,7 +56,7 @@ class ProcessPipeline:
                 found.close()
 
     def _fork(
-        self, settings: SlotSettings, slot: int, endpoints: list[Endpoint], listener: Listener, driver: Endpoint
+        self, settings: SlotSettings, slot: int, endpoints: list[SlotEndpoint], listener: Listener, driver: SlotEndpoint
     ) -> int:
         process = os.fork()
         if process:
@@ -66,7 +66,7 @@ class ProcessPipeline:
             peers = connect_peers(slot, endpoints, listener, SECRET)
             made = connect(driver, "here")
             answer(made, SECRET, slot)
-            SlotLoop(settings, slot, peers, Connection(made), TaskPlace("here", str(slot))).run()
+            SlotLoop(settings, slot, peers, FrameConnection(made), TaskPlace("here", str(slot))).run()
             code = 0
         except BaseException:
             traceback.print_exc(file=sys.__stderr__)

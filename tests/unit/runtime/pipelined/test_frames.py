@@ -14,7 +14,15 @@ from flott.errors import WorkerLostError
 from flott.runtime.epoch.wire import decode_batch
 from flott.runtime.operators.batch import RowBatch
 from flott.runtime.pipelined import frames
-from flott.runtime.pipelined.connection import Connection, Endpoint, Listener, answer, challenge, connect, verify
+from flott.runtime.pipelined.connection import (
+    FrameConnection,
+    Listener,
+    SlotEndpoint,
+    answer,
+    challenge,
+    connect,
+    verify,
+)
 from flott.runtime.pipelined.messages import Barrier, Buffer, Channel, EventTimes, Message, TaskAddress
 
 CHANNEL = Channel(TaskAddress(0, 3), TaskAddress(2, 1))
@@ -57,7 +65,7 @@ def test_a_listener_accepts_those_who_know_the_secret_and_no_others(tcp: bool) -
     listener = Listener("localhost", tcp=tcp, bind="127.0.0.1")
     endpoint = listener.endpoint
     if tcp:
-        endpoint = Endpoint("127.0.0.1", None, endpoint.port)
+        endpoint = SlotEndpoint("127.0.0.1", None, endpoint.port)
     try:
         for secret, expected in ((b"right", 3), (b"wrong", None)):
             made = connect(endpoint, "localhost")
@@ -74,7 +82,7 @@ def test_a_listener_accepts_those_who_know_the_secret_and_no_others(tcp: bool) -
 
 def test_a_connection_keeps_what_the_other_side_does_not_read_and_never_blocks() -> None:
     here, there = socket.socketpair()
-    sender, receiver = Connection(here), Connection(there)
+    sender, receiver = FrameConnection(here), FrameConnection(there)
     sent = [bytes([n]) * 100_000 for n in range(40)]
     for payload in sent:
         sender.send(frames.encode_message(CHANNEL, Buffer(0, payload)))

@@ -40,7 +40,7 @@ def io_metrics(traffic: Traffic) -> IoMetrics:
         "read-records-complete": True,
         "write-records": traffic.records_out,
         "write-records-complete": True,
-        "accumulated-backpressured-time": 0,
+        "accumulated-backpressured-time": whole(traffic.back_pressured_ms),
         "accumulated-idle-time": whole(traffic.idle_ms),
         "accumulated-busy-time": number_or_nan(float(traffic.busy_ms)),
     }
@@ -50,7 +50,7 @@ def total_traffic(subtasks: Iterable[SubtaskView], former: Traffic = _NONE) -> T
     """Return the totals of these subtasks, including those of former subtasks."""
     records_in, records_out = former.records_in, former.records_out
     bytes_in, bytes_out = former.bytes_in, former.bytes_out
-    busy_ms, idle_ms = former.busy_ms, former.idle_ms
+    busy_ms, idle_ms, back_pressured_ms = former.busy_ms, former.idle_ms, former.back_pressured_ms
     for subtask in subtasks:
         one = subtask.traffic
         records_in += one.records_in
@@ -59,4 +59,5 @@ def total_traffic(subtasks: Iterable[SubtaskView], former: Traffic = _NONE) -> T
         bytes_out += one.bytes_out
         busy_ms += one.busy_ms
         idle_ms += one.idle_ms
-    return Traffic(records_in, records_out, bytes_in, bytes_out, busy_ms, idle_ms)
+        back_pressured_ms += one.back_pressured_ms
+    return Traffic(records_in, records_out, bytes_in, bytes_out, busy_ms, idle_ms, back_pressured_ms)

@@ -236,7 +236,7 @@ def _aggregated(subtasks: Sequence[SubtaskView], now_ms: int) -> AggregatedSubta
             "write-bytes": aggregate(one.bytes_out for one in traffic),
             "read-records": aggregate(one.records_in for one in traffic),
             "write-records": aggregate(one.records_out for one in traffic),
-            "accumulated-backpressured-time": aggregate(0 for _ in traffic),
+            "accumulated-backpressured-time": aggregate(one.back_pressured_ms for one in traffic),
             "accumulated-idle-time": aggregate(one.idle_ms for one in traffic),
             "accumulated-busy-time": aggregate(one.busy_ms for one in traffic),
         },

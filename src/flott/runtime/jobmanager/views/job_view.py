@@ -71,6 +71,7 @@ class Traffic:
     bytes_out: int = 0
     busy_ms: float = 0.0
     idle_ms: float = 0.0
+    back_pressured_ms: float = 0.0
 
     def plus(self, other: Traffic) -> Traffic:
         """Return the sum of both."""
@@ -81,6 +82,7 @@ class Traffic:
             self.bytes_out + other.bytes_out,
             self.busy_ms + other.busy_ms,
             self.idle_ms + other.idle_ms,
+            self.back_pressured_ms + other.back_pressured_ms,
         )
 
 

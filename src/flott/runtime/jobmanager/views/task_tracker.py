@@ -122,6 +122,7 @@ class SubtaskTracker:
             int(measures.get(TASK_BYTES_OUT.name, 0)),
             measures.get(TASK_BUSY_MS.name, 0.0),
             measures[TASK_IDLE_MS.name],
+            measures.get(TASK_BACK_PRESSURED_MS.name, 0.0),
         )
 
     def begin_epoch(self, now: Moment) -> None:
@@ -308,7 +309,7 @@ class TaskTracker:
             timestamps=record.timestamps,
             traffic=record.traffic_at(now),
             busy_ratio=busy,
-            idle_ratio=1.0 - busy,
+            idle_ratio=1.0 - busy - back_pressured,
             watermark=watermark,
             state_bytes=int(own[STATE_BYTES.name]),
             own_metrics=own,
