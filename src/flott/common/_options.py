@@ -93,10 +93,11 @@ RUNTIME_MODE = (
     )
 )  # fmt: skip
 EXECUTION_MODE = (
-    _key("execution.mode").enum_type(("epochs", "pipelined")).default_value("epochs")
+    _key("execution.mode").enum_type(("epochs", "pipelined", "adaptive")).default_value("epochs")
     .with_description(
         "How a STREAMING job is executed: as a sequence of epochs, each of which is a Spark job (throughput, replay),"
-        " or by tasks that run continuously and take checkpoints by barriers (pipelined: milliseconds of latency). A"
+        " or by tasks that run continuously and take checkpoints by barriers (pipelined: milliseconds of latency)."
+        " adaptive: in epochs while input waits, pipelined when the job has caught up; it changes at a checkpoint. A"
         " job may continue in the other mode from any checkpoint or savepoint."
     )
 )  # fmt: skip

@@ -1,8 +1,6 @@
-"""Which way a job is executed: in epochs or pipelined, and what cannot run pipelined. Pure. Driver side."""
+"""Which way a job is executed: in epochs or pipelined, and what cannot run pipelined. Driver side."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from flott.common import _options as options
 from flott.common.configuration import Configuration
@@ -12,7 +10,11 @@ from flott.runtime.jobmaster.pipelined_execution import PipelinedPolicy
 from flott.runtime.jobmaster.triggers import CheckpointPolicy
 from flott.runtime.pipelined.task import TaskRules
 
-EPOCHS, PIPELINED = "epochs", "pipelined"
+EPOCHS, PIPELINED, ADAPTIVE = "epochs", "pipelined", "adaptive"
+
+#: An adaptive job leaves the pipelined mode when input has been waiting for so long, and epochs when none has.
+BEHIND_MS = 2000
+CAUGHT_UP_MS = 1000
 
 _UNALIGNED = "execution.checkpointing.unaligned.enabled"
 
@@ -20,11 +22,17 @@ _UNALIGNED = "execution.checkpointing.unaligned.enabled"
 DEFAULT_INTERVAL_MS = 1000
 
 
-@dataclass(frozen=True)
 class JobMode:
-    """The configured mode of a job."""
+    """The mode of a job: as configured or, if it is adaptive, by its backlog.
 
-    name: str = EPOCHS
+    An adaptive job runs in epochs while input waits, and pipelined when it has caught up. It changes when the contrary
+    has been true for a while, so that a short burst does not make it change back and forth.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self.is_pipelined = name == PIPELINED
+        self._contrary_since_ms: int | None = None
 
     @staticmethod
     def of(configuration: Configuration, graph: JobGraph, has_pipeline: bool) -> JobMode:
@@ -39,20 +47,32 @@ class JobMode:
         """Return whether the job may ever run pipelined."""
         return self.name != EPOCHS
 
-    def is_pipelined(self, backlog: bool) -> bool:
-        """Return whether the job runs pipelined until the next checkpoint."""
-        return self.name == PIPELINED
+    def is_leaving(self, now_ms: int, backlog: bool) -> bool:
+        """Note whether input waits at this time; return whether the job is to change its mode at a checkpoint."""
+        if self.name != ADAPTIVE or backlog is not self.is_pipelined:
+            self._contrary_since_ms = None
+            return False
+        if self._contrary_since_ms is None:
+            self._contrary_since_ms = now_ms
+        return now_ms - self._contrary_since_ms >= (BEHIND_MS if self.is_pipelined else CAUGHT_UP_MS)
+
+    def change(self) -> None:
+        """Continue in the other mode."""
+        self.is_pipelined = not self.is_pipelined
+        self._contrary_since_ms = None
 
 
 def refuse(configuration: Configuration, graph: JobGraph, has_pipeline: bool) -> None:
     """Refuse what cannot run pipelined, before anything runs."""
     key = options.EXECUTION_MODE.key
     if not has_pipeline:
-        raise ConfigurationError(f"{key} is {PIPELINED}, but this target runs epochs only. Set {key} to {EPOCHS}.")
+        raise ConfigurationError(
+            f"{key} allows pipelined execution, but this target runs epochs only. Set {key} to {EPOCHS}."
+        )
     if graph.batch:
         raise ConfigurationError(
-            f"{key} is {PIPELINED}, but the program runs in BATCH mode, which is one epoch over all input. Set"
-            f" execution.runtime-mode to STREAMING, or {key} to {EPOCHS}."
+            f"{key} allows pipelined execution, but the program runs in BATCH mode, which is one epoch over all input."
+            f" Set execution.runtime-mode to STREAMING, or {key} to {EPOCHS}."
         )
     if configuration.get_string(_UNALIGNED, "false").lower() == "true":
         raise ConfigurationError(

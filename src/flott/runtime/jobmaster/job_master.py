@@ -440,10 +440,10 @@ class JobMaster:
             if protocol.latest is not None:
                 self._compaction.hold_up(protocol.latest.operators)
             self._rescale()
-            if self._pipelined is not None and self._mode.is_pipelined(self._protocol.input.has_backlog):
+            self._change_mode()
+            if self._pipelined is not None and self._mode.is_pipelined:
                 self._run_interval(self._pipelined, demand)
                 return
-            self._stop_pipeline()
             drain = demand is Demand.DRAIN
             fixed = protocol.fix_end() if drain else protocol.fix_input(self._budget.records, demand is Demand.EPOCH)
             if isinstance(fixed, NotDue):
@@ -502,10 +502,19 @@ class JobMaster:
         self._account(fixed, protocol.start_plan(epoch, fixed.now_ms), result, manifest, times)
         self._events.append(EpochCommitted(epoch))
 
+    def _change_mode(self) -> None:
+        """Continue an adaptive job in the other mode, if it is time. It stands at its last checkpoint."""
+        if self._mode.is_leaving(self.clock.now_ms(), self._protocol.input.has_backlog):
+            self._mode.change()
+            self._stop_pipeline()
+            now = "pipelined: it has caught up" if self._mode.is_pipelined else "in epochs: input is waiting"
+            log.info("Job %r continues %s (epoch %d).", self.graph.name, now, self._protocol.next_epoch)
+
     def _wanted(self, demand: Demand | None) -> Wanted:
-        """Return what orders need of the next checkpoint."""
+        """Return what orders, and a change of the mode, need of the next checkpoint."""
         drain = demand is Demand.DRAIN
-        halt = self.deployment.is_asked or self.savepoints.ends_job
+        is_leaving = self._mode.is_leaving(self.clock.now_ms(), self._protocol.input.has_backlog)
+        halt = is_leaving or self.deployment.is_asked or self.savepoints.ends_job
         now = demand is not None or self.savepoints.is_asked or self._inbox.wants_checkpoint or self.deployment.is_new
         return Wanted(now or halt, halt, drain)
 

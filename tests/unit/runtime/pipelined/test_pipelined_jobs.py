@@ -19,6 +19,7 @@ from flott.datastream.state import ValueStateDescriptor
 from flott.errors import ConfigurationError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.epoch.image import TaskSettings
+from flott.runtime.jobmaster.execution_mode import BEHIND_MS, CAUGHT_UP_MS, JobMode
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.orders import StopWithSavepoint, TakeCheckpoint
@@ -226,6 +227,37 @@ def test_an_idle_job_takes_no_checkpoints(tmp_path: Path) -> None:
     assert Counter(ledger.records) == expected_counts(9)
 
 
+def test_an_adaptive_job_runs_in_epochs_with_a_backlog_and_pipelined_when_it_has_caught_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "flott.job")
+    env, ledger = pipelined(2, "100 ms", execution__mode="adaptive"), Ledger("pipelined-adaptive")
+    burst: list[Any] = [entry for n in range(10, 200) for entry in (n, EndOfEpoch())]
+    counting(env, ScriptedSource([*range(10), Wait(4000), *burst, Wait(4000), 200]), ledger)
+    assert live(env, tmp_path, clock=_Hasty()).status is JobStatus.FINISHED
+    assert Counter(ledger.records) == expected_counts(201)
+    changes = [line.message.partition("continues ")[2][:9] for line in caplog.records if "continues" in line.message]
+    assert changes[0] == "pipelined"
+    assert len(changes) >= 1
+
+
+@pytest.mark.parametrize("is_pipelined", [True, False])
+def test_a_mode_changes_when_the_contrary_has_been_true_for_a_while(is_pipelined: bool) -> None:
+    mode = JobMode("adaptive")
+    mode.is_pipelined = is_pipelined
+    contrary, limit = is_pipelined, BEHIND_MS if is_pipelined else CAUGHT_UP_MS
+    assert not mode.is_leaving(0, contrary)
+    assert not mode.is_leaving(limit - 1, contrary)
+    assert not mode.is_leaving(limit, not contrary)  # a break: it counts from the beginning
+    assert not mode.is_leaving(limit + 1, contrary)
+    assert mode.is_leaving(2 * limit + 1, contrary)
+    mode.change()
+    assert mode.is_pipelined is not is_pipelined
+    for name in ("epochs", "pipelined"):
+        fixed = JobMode(name)
+        assert not any(fixed.is_leaving(now, backlog) for now in (0, 10**9) for backlog in (True, False))
+
+
 # --- state files -----------------------------------------------------------------------------------------------------
 
 
@@ -345,7 +377,7 @@ def test_a_source_that_acknowledges_checkpoints_is_not_read_further_until_they_a
 def test_a_batch_program_is_refused_before_anything_runs(tmp_path: Path) -> None:
     env = pipelined(1, execution__runtime_mode="BATCH")
     env.from_collection([1, 2]).map(lambda n: n).print()
-    with pytest.raises(ConfigurationError, match="is pipelined, but the program runs in BATCH mode"):
+    with pytest.raises(ConfigurationError, match="allows pipelined execution, but the program runs in BATCH mode"):
         live(env, tmp_path)
 
 
