@@ -36,10 +36,10 @@ RECORDS, KEYS = 20_000, 13
 
 
 class Numbered(KeyedProcessFunction[int, int, tuple[int, int]]):
-    """Numbers the records of a key. It kills its process at a record, once."""
+    """Numbers the records of a key. It kills or stops its process at a record, once."""
 
-    def __init__(self, mark: Path, at: int | None):
-        self.mark, self.at = str(mark), at
+    def __init__(self, mark: Path, at: int | None, signal_number: int):
+        self.mark, self.at, self.signal = str(mark), at, signal_number
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
@@ -47,7 +47,7 @@ class Numbered(KeyedProcessFunction[int, int, tuple[int, int]]):
     def process_element(self, value: int, ctx: Any) -> Iterator[tuple[int, int]]:
         if value == self.at and not os.path.exists(self.mark):
             Path(self.mark).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self.signal)
         self.count.update((self.count.value() or 0) + 1)
         yield ctx.get_current_key(), self.count.value()
 
@@ -100,13 +100,16 @@ def committed(folder: Path) -> Counter[Any]:
     )
 
 
-def program(ledger: Path, mark: Path, kill_at: int | None) -> StreamExecutionEnvironment:
+def program(
+    ledger: Path, mark: Path, kill_at: int | None, signal_number: int = signal.SIGKILL, **options: str
+) -> StreamExecutionEnvironment:
     env = in_process(
         2, execution__mode="pipelined", execution__checkpointing__interval="20 ms", flott__epoch__max_records="3000",
         restart_strategy__type="fixed-delay", restart_strategy__fixed_delay__delay="1 ms",
+        restart_strategy__fixed_delay__attempts="1000", **options,
     )  # fmt: skip
     numbers = env.from_source(NumberSequenceSource(0, RECORDS - 1), WatermarkStrategy.no_watermarks(), "numbers")
-    numbered = numbers.key_by(lambda n: n % KEYS).process(Numbered(mark, kill_at)).uid("numbered")
+    numbered = numbers.key_by(lambda n: n % KEYS).process(Numbered(mark, kill_at, signal_number)).uid("numbered")
     numbered.sink_to(FolderSink(str(ledger)))
     return env
 
@@ -134,4 +137,15 @@ def test_after_the_sigkill_of_a_slot_the_job_continues_from_its_last_checkpoint(
     assert life.status is JobStatus.FINISHED, life.failure
     assert len(life.history.restarts) == 1
     assert "slot" in life.history.restarts[0][0]
+    assert committed(out) == expected()
+
+
+def test_a_slot_that_stops_makes_the_checkpoint_time_out_and_the_job_continues_without_a_loss(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    limit = {"execution__checkpointing__timeout": "1500 ms"}
+    env = program(out, tmp_path / "mark", RECORDS * 2 // 3, signal.SIGSTOP, **limit)
+    life = live(env, tmp_path / "job", clock=SystemClock(), pipeline=ProcessPipeline())
+    assert life.status is JobStatus.FINISHED, life.failure
+    assert any("These subtasks have not saved their state: " in card for card, _ in life.history.restarts)
     assert committed(out) == expected()
