@@ -30,6 +30,10 @@ def main() -> int:
         from bench.cep.__main__ import main as cep
 
         return cep([argument for argument in sys.argv[1:] if argument not in ("--only", "cep")])
+    if _asks_for(sys.argv[1:], "latency"):
+        from bench.latency import main as latency
+
+        return latency([argument for argument in sys.argv[1:] if argument not in ("--only", "latency")])
     arguments = _arguments()
     effort = plan.QUICK if arguments.quick else plan.FULL
     chosen = plan.measurements(arguments.only, arguments.runners)

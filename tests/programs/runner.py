@@ -241,6 +241,7 @@ def _environment(name: str, folder: str | Path, target: str, setting: Setting) -
         configuration.set_string("execution.mode", setting.mode)
         configuration.set_string("execution.checkpointing.interval", "1 ms")  # one after every few rounds
         configuration.set_string("restart-strategy.type", "none")
+        configuration.set_string("flott.pipelined.round-duration", "1 h")  # as with epochs, above
     if setting.restore_from is None:
         configuration.set_string("execution.state-recovery.from-latest", "true")
     else:

@@ -351,6 +351,13 @@ EPOCH_POLL_INTERVAL = (
     _key("flott.epoch.poll-interval").duration_type().default_value(50).at_least(1)
     .with_description("The interval in which an idle job polls its sources for new input.")
 )  # fmt: skip
+ROUND_DURATION = (
+    _key("flott.pipelined.round-duration").duration_type().default_value(20).at_least(1)
+    .with_description(
+        "How long a round of a pipelined source may take with a backlog. A barrier waits for the round that is being"
+        " read, so longer rounds delay checkpoints; shorter ones cost throughput."
+    )
+)  # fmt: skip
 EXCHANGE_BUFFER_RECORDS = (
     _key("flott.exchange.buffer-records").int_type().default_value(1024).at_least(1)
     .with_description("The number of records in one buffer between two stages.")

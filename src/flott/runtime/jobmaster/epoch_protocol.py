@@ -195,11 +195,15 @@ class EpochProtocol:
         )
 
     def begin_unplanned(self) -> EpochPlan:
-        """Return what continuous tasks begin with. An input that was fixed for the next epoch is void."""
-        if self._fixed is not None:
-            self.store.forget_input(self.next_epoch)
-            self._fixed = None
-        return self.start_plan(self.next_epoch, self._now_ms())
+        """Return what continuous tasks begin with. An input that was fixed for the next epoch is void.
+
+        An empty input is written in its place. It fits no job, so it is never run; but a job that dies before its first
+        checkpoint is found by it, and what its tasks have left is deleted.
+        """
+        plan = self.start_plan(self.next_epoch, self._now_ms())
+        self._fixed = None
+        self.store.write_input(EpochInput(plan.epoch, plan.now_ms, {}))
+        return plan
 
     def has_timers(self, now_ms: int) -> bool:
         """Return whether a timer that the last checkpoint knows of is due by now."""

@@ -93,4 +93,5 @@ def pipelined_policy(configuration: Configuration) -> PipelinedPolicy:
         ),
         most_records=options.read(configuration, options.EPOCH_MAX_RECORDS),
         poll_ms=options.read(configuration, options.EPOCH_POLL_INTERVAL),
+        round_ms=options.read(configuration, options.ROUND_DURATION),
     )

@@ -55,6 +55,7 @@ class PipelinedPolicy:
     rules: TaskRules = field(default_factory=TaskRules)
     most_records: int = 1 << 62  #: of a round
     poll_ms: int = 50
+    round_ms: int = 20  #: with a backlog
 
     def due_at_ms(self, last_start_ms: int | None, last_end_ms: int | None, started_ms: int) -> int:
         """Return when the next checkpoint is due, given when the last one began and ended."""
@@ -146,7 +147,7 @@ class PipelinedExecution:
         run = f"{plan.run_id}-{plan.attempt}-p{self._starts}"
         self._pending, self._failures, self._followed = None, [], {}
         self._rounds = {
-            ident: SourceRounds(coordinator, self._policy.most_records, self._policy.poll_ms)
+            ident: SourceRounds(coordinator, self._policy.most_records, self._policy.poll_ms, self._policy.round_ms)
             for ident, coordinator in self._source.coordinators.items()
         }
         self._started_ms = self._clock.now_ms()

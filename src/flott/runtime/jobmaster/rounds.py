@@ -19,8 +19,6 @@ from flott.runtime.operators.source import SourceAssignment, SplitReport
 from flott.runtime.pipelined.control import ReadRound, RoundRead
 from flott.runtime.pipelined.task import CLOCK_EVERY_MS
 
-#: With a backlog, rounds grow until one takes about so long. A barrier waits for the round that is being read.
-TARGET_MS = 20.0
 FIRST_RECORDS = 2048
 MAX_GROWTH = 4.0
 #: An enumerator without input is asked again after this time, then after twice as long, and so on.
@@ -28,11 +26,13 @@ FIRST_POLL_MS = 1
 LONGEST_POLL_MS = 10
 
 
-def next_round_records(budget: int, records: int, duration_ms: float, backlog: bool, most: int) -> int:
+def next_round_records(
+    budget: int, records: int, duration_ms: float, backlog: bool, most: int, target_ms: float
+) -> int:
     """Return how many records the next round may have, after one that took so long. Pure."""
     if not records:
         return budget
-    wanted = TARGET_MS / max(duration_ms, 0.1)
+    wanted = target_ms / max(duration_ms, 0.1)
     if wanted < 1:
         return max(1, int(records * max(wanted, 1 / MAX_GROWTH)))
     if not backlog:
@@ -60,10 +60,11 @@ class _Running:
 class SourceRounds:
     """The rounds of one source."""
 
-    def __init__(self, coordinator: SourceCoordinator, most_records: int, poll_ms: int):
+    def __init__(self, coordinator: SourceCoordinator, most_records: int, poll_ms: int, target_ms: int):
         self.coordinator = coordinator
         self._most = most_records
         self._poll_ms = poll_ms
+        self._target_ms = target_ms  #: with a backlog, rounds grow until one takes about so long
         self._records = min(FIRST_RECORDS, most_records)
         self._number = 0
         self._running: _Running | None = None
@@ -133,7 +134,9 @@ class SourceRounds:
         self.has_ended = running.plan.finished
         records = sum(report.records for report in running.splits.values())
         duration_ms = (monotonic - running.began) * 1000
-        self._records = next_round_records(self._records, records, duration_ms, running.plan.backlog, self._most)
+        self._records = next_round_records(
+            self._records, records, duration_ms, running.plan.backlog, self._most, self._target_ms
+        )
         self._look_at_ms = now_ms
 
     def snapshot(self) -> SourceSnapshot:

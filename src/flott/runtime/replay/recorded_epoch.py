@@ -77,6 +77,11 @@ def read_epoch(directory: str, epoch: EpochId) -> RecordedEpoch:
     fixed = store.read_input(epoch)
     if fixed is None or (epoch > 1 and epoch - 1 not in complete):
         raise StateError(_refusal(store, epoch, fixed is not None))
+    if not fixed.slices:
+        raise StateError(
+            f"Epoch {epoch} was run by a pipelined job, whose input is not recorded, so it cannot be replayed. Epochs of"
+            " jobs with execution.mode epochs can."
+        )
     earlier = EpochId(epoch - 1)
     try:
         before = store.read(earlier) if earlier in complete else None

@@ -5,32 +5,34 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flott.runtime.jobmaster.rounds import LONGEST_POLL_MS, TARGET_MS, next_poll_ms, next_round_records
+from flott.runtime.jobmaster.rounds import LONGEST_POLL_MS, next_poll_ms, next_round_records
+
+TARGET_MS = 20.0
 
 
 def test_with_a_backlog_rounds_grow_until_they_take_their_time() -> None:
     records, rate = 100, 50.0  # per millisecond
     for _ in range(20):
-        records = next_round_records(records, records, records / rate, True, 1 << 30)
+        records = next_round_records(records, records, records / rate, True, 1 << 30, TARGET_MS)
     assert abs(records / rate - TARGET_MS) < 1
 
 
 def test_a_round_that_took_too_long_makes_the_next_one_smaller() -> None:
-    assert next_round_records(1000, 1000, TARGET_MS * 2, True, 1 << 30) == 500
-    assert next_round_records(1000, 1000, TARGET_MS * 100, False, 1 << 30) == 250
-    assert next_round_records(1, 1, TARGET_MS * 100, True, 1 << 30) == 1
+    assert next_round_records(1000, 1000, TARGET_MS * 2, True, 1 << 30, TARGET_MS) == 500
+    assert next_round_records(1000, 1000, TARGET_MS * 100, False, 1 << 30, TARGET_MS) == 250
+    assert next_round_records(1, 1, TARGET_MS * 100, True, 1 << 30, TARGET_MS) == 1
 
 
 def test_a_round_that_kept_up_says_nothing_about_what_is_possible() -> None:
-    assert next_round_records(1000, 10, 0.1, False, 1 << 30) == 1000
-    assert next_round_records(1000, 0, 0.1, True, 1 << 30) == 1000
+    assert next_round_records(1000, 10, 0.1, False, 1 << 30, TARGET_MS) == 1000
+    assert next_round_records(1000, 0, 0.1, True, 1 << 30, TARGET_MS) == 1000
 
 
 @given(st.integers(1, 10_000), st.integers(0, 10_000), st.floats(0, 10_000), st.booleans(), st.integers(1, 5_000))
 def test_a_round_has_at_least_one_record(
     budget: int, records: int, duration: float, backlog: bool, most: int
 ) -> None:
-    assert next_round_records(budget, records, duration, backlog, most) >= 1
+    assert next_round_records(budget, records, duration, backlog, most, TARGET_MS) >= 1
 
 
 def test_a_source_without_input_is_asked_less_and_less_often_but_every_few_milliseconds() -> None:
