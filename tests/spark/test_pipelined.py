@@ -31,6 +31,13 @@ def test_a_pipelined_job_gives_the_golden_output(name: str, tmp_path: Path, spar
     assert runner.remains(tmp_path) == []
 
 
+def test_a_driver_that_was_killed_is_continued_by_another_in_the_other_mode(tmp_path: Path) -> None:
+    modes = ["pipelined", "epochs"]
+    assert runner.killed_and_recovered("kinds_of_state", tmp_path, target="spark", kills=1, modes=modes) == 1
+    assert runner.output(tmp_path) == runner.golden("kinds_of_state")
+    assert runner.remains(tmp_path) == []
+
+
 class CountingAndDying(KeyedProcessFunction[int, int, tuple[int, int]]):
     """Counts the records of a key. The first worker that has seen a record takes itself away with SIGKILL."""
 

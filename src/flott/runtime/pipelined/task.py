@@ -173,7 +173,7 @@ class PipelinedTask:
         if self.outputs.is_blocked:
             return False
         scope = self._scope
-        scope.now_ms = max(scope.now_ms, self._clock.now_ms())
+        self._turn_clocks()
         if self._rounds:
             self._read_on()
         elif (channel := self.inputs.next_channel()) is not None:
@@ -189,6 +189,16 @@ class PipelinedTask:
         if self._unsettled and scope.now_ms - self._settled_ms >= self._rules.buffer_timeout_ms:
             self._flush() if self._rounds else self.settle()
         return True
+
+    def _turn_clocks(self) -> None:
+        """Let operators, and state that expires, know the time."""
+        scope, now_ms = self._scope, self._clock.now_ms()
+        if now_ms > scope.now_ms:
+            scope.now_ms = now_ms
+            for subtask in self.task.subtasks:
+                for slot in subtask.slots:
+                    if slot.keyed_state is not None:
+                        slot.keyed_state.lifetimes.clocks.turn(now_ms, slot.operator.watermark)
 
     def _process(self, channel: InputChannel) -> None:
         message = channel.queue.popleft()
@@ -253,7 +263,7 @@ class PipelinedTask:
 
     def settle(self) -> None:
         """Advance event time as far as the inputs allow, fire timers, and send everything that is held."""
-        self._scope.now_ms = max(self._scope.now_ms, self._clock.now_ms())
+        self._turn_clocks()
         times = advance_time(self.task, self.inputs)
         self._send()
         self._send_times(times)

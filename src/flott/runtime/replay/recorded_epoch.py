@@ -79,8 +79,8 @@ def read_epoch(directory: str, epoch: EpochId) -> RecordedEpoch:
         raise StateError(_refusal(store, epoch, fixed is not None))
     if not fixed.slices:
         raise StateError(
-            f"Epoch {epoch} was run by a pipelined job, whose input is not recorded, so it cannot be replayed. Epochs of"
-            " jobs with execution.mode epochs can."
+            f"Epoch {epoch} was run by a pipelined job, whose input is not recorded, so it cannot be replayed. Epochs"
+            " of jobs with execution.mode epochs can."
         )
     earlier = EpochId(epoch - 1)
     try:

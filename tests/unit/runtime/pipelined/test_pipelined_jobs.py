@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from flott.common import Duration, WatermarkStrategy
+from flott.common import Duration, Time, WatermarkStrategy
 from flott.common.job_status import JobStatus
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.base import READ_BATCH_RECORDS, SplitEnumerator
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
-from flott.datastream.state import ValueStateDescriptor
+from flott.datastream.state import StateTtlConfig, ValueStateDescriptor
 from flott.errors import ConfigurationError
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.epoch.image import TaskSettings
@@ -135,6 +135,29 @@ def test_ingestion_time_fires_timers_without_input(in_source: bool, tmp_path: Pa
     live(env, tmp_path, clock=ManualClock(900))
     fired = {at: now for kind, at, _, now in found if kind == "timer"}
     assert 1005 < fired[1005] < 1500  # long before the next record, at 1800
+
+
+class Remembering(KeyedProcessFunction[Any, Any, Any]):
+    """Counts, but forgets after 50 ms."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ValueStateDescriptor("count")
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(50)).build())
+        self.count = runtime_context.get_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        yield value, self.count.value()
+
+
+def test_state_expires_between_two_checkpoints(tmp_path: Path) -> None:
+    env, found = pipelined(1, interval="1 h"), []
+    source = ScriptedSource(["a", "a", Wait(30), "a", Wait(100), "a"])
+    env.from_source(source, NO_WATERMARKS, "n").key_by(lambda n: n).process(Remembering()).sink_to(
+        CallableSink(found.append)
+    )
+    live(env, tmp_path)
+    assert found == [("a", 1), ("a", 2), ("a", 3), ("a", 1)]
 
 
 # --- failures --------------------------------------------------------------------------------------------------------
