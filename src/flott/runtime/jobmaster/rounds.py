@@ -23,7 +23,7 @@ FIRST_RECORDS = 2048
 MAX_GROWTH = 4.0
 #: An enumerator without input is asked again after this time, then after twice as long, and so on.
 FIRST_POLL_MS = 1
-LONGEST_POLL_MS = 10
+LONGEST_POLL_MS = 16
 
 
 def next_round_records(
