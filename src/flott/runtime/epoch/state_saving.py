@@ -25,12 +25,15 @@ from flott.runtime.operators.outcome import OperatorOutcome
 from flott.runtime.storage import Storage
 
 
-def save_subtask(subtask: Subtask, attempt_id: str) -> dict[OperatorId, OperatorReport]:
-    """Make the changes of a subtask durable, and report all its operators."""
+def save_subtask(
+    subtask: Subtask, attempt_id: str, storage: Storage | None = None
+) -> dict[OperatorId, OperatorReport]:
+    """Write the changes of a subtask to the job's storage, or to another, and report all its operators."""
+    storage = storage or subtask.image.storage
     reports = {}
     for slot in subtask.slots:
         name = paths.state_file(slot.described.id, subtask.index, subtask.scope.epoch, attempt_id)
-        reports[slot.described.id] = _save_operator(slot, subtask.image.storage, name)
+        reports[slot.described.id] = _save_operator(slot, storage, name)
     return reports
 
 

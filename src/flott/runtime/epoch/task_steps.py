@@ -28,6 +28,7 @@ from flott.runtime.epoch.state_saving import save_subtask
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.wire import TIME, Row
 from flott.runtime.operators.operator import EventTime
+from flott.runtime.storage import Storage
 
 #: The event time that every operator of a vertex has reached, by the position of the operator.
 Times = dict[VertexId, list[EventTime]]
@@ -92,11 +93,11 @@ def time_rows(task: StageTask, times: Times, attempt_id: str) -> Iterator[Row]:
         yield stage, receiver, TIME, task.stage.index, task.partition, 0, (attempt_id, found)
 
 
-def save_state(task: StageTask, attempt_id: str) -> list[SavedSubtask]:
-    """Make the state of all subtasks durable."""
+def save_state(task: StageTask, attempt_id: str, storage: Storage | None = None) -> list[SavedSubtask]:
+    """Make the state of all subtasks durable: in the job's storage, or in what takes its place."""
     saved = []
     for subtask in task.subtasks:
         task.turn_to(subtask)
         wakeup_ms = subtask.next_wakeup_ms()  # first: saving may empty the state it is read from
-        saved.append(SavedSubtask(subtask, save_subtask(subtask, attempt_id), wakeup_ms))
+        saved.append(SavedSubtask(subtask, save_subtask(subtask, attempt_id, storage), wakeup_ms))
     return saved

@@ -33,6 +33,7 @@ from flott.runtime.pipelined.control import (
     SlotLogged,
     TaskFailed,
 )
+from flott.runtime.pipelined.file_writing import BackgroundWriter, FileWriter, ImmediateWriter
 from flott.runtime.pipelined.input_channels import InputChannel, InputChannels
 from flott.runtime.pipelined.links import Links, OutputChannels, credits_per_channel
 from flott.runtime.pipelined.messages import Message, TaskAddress
@@ -67,6 +68,7 @@ class TaskSlot:
         clock: Clock,
         report: Callable[[SlotEvent], None],
         place: TaskPlace | None = None,
+        writer: FileWriter | None = None,
     ):
         self.partition = partition
         self._settings = settings
@@ -74,6 +76,7 @@ class TaskSlot:
         self._clock = clock
         self._report = report
         self._place = place or TaskPlace()
+        self._writer = writer or ImmediateWriter()
         self._log = TaskCapture(settings.image.settings.logs)
         self._logged_at = clock.monotonic()
         self._at_work: Subtask | None = None
@@ -114,7 +117,7 @@ class TaskSlot:
         inputs = InputChannels(channels_in, sources, exactly_once=exactly_once, fair=fair)
         return PipelinedTask(
             task, address, inputs, OutputChannels(address, outputs, self._links), self._links, self._clock,
-            self._report, self._settings.rules, self._place,
+            self._report, self._settings.rules, self._place, self._writer,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -160,6 +163,10 @@ class TaskSlot:
         if self.has_failed or self.is_ended:
             return False
         return bool(self._guarded(self._pass))
+
+    def finish_writing(self, writer: BackgroundWriter) -> None:
+        """Report checkpoints whose files are durable, or that they could not be written."""
+        self._guarded(writer.finish)
 
     def work_in_stage(self, stage: int) -> bool:
         """Let the task of one stage do one piece of work; return whether there was any."""

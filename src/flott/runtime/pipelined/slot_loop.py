@@ -28,6 +28,7 @@ from flott.runtime.pipelined.connection import (
     verify,
 )
 from flott.runtime.pipelined.control import SlotEvent, SlotLost
+from flott.runtime.pipelined.file_writing import BackgroundWriter
 from flott.runtime.pipelined.messages import Channel, Message
 from flott.runtime.pipelined.slot import SlotSettings, TaskSlot
 
@@ -108,7 +109,8 @@ class SlotLoop:
         self._control = control
         self._peers = peers
         links = SocketLinks(partition, peers)
-        self.slot = links.slot = TaskSlot(settings, partition, links, self._clock, self._report, place)
+        self._writer = BackgroundWriter()
+        self.slot = links.slot = TaskSlot(settings, partition, links, self._clock, self._report, place, self._writer)
         self._selector = selectors.DefaultSelector()
         self._watched: dict[FrameConnection, int] = {}
         self._is_ending = False
@@ -124,6 +126,7 @@ class SlotLoop:
             for connection in (self._control, *self._peers.values()):
                 self._selector.register(connection.socket, selectors.EVENT_READ, connection)
                 self._watched[connection] = selectors.EVENT_READ
+            self._selector.register(self._writer.socket, selectors.EVENT_READ, None)
             slot.start()
             while not (slot.is_ended or self._is_ending):
                 self._communicate(0.0 if slot.work() else self._patience())
@@ -131,6 +134,7 @@ class SlotLoop:
             self._is_ending = True
             slot.close()
             self._selector.close()
+            self._writer.close()
             self._drain()
 
     def _patience(self) -> float | None:
@@ -150,6 +154,9 @@ class SlotLoop:
         if blocked:
             self.slot.waited(self._clock.monotonic() - before, blocked)
         for key, mask in ready:
+            if key.data is None:
+                self.slot.finish_writing(self._writer)
+                continue
             if mask & selectors.EVENT_WRITE:
                 key.data.flush()
             if mask & selectors.EVENT_READ:

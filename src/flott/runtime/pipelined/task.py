@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from flott.common._ids import EpochId, SubtaskIndex
 from flott.graph.operator_ids import OperatorId
@@ -41,10 +42,12 @@ from flott.runtime.operators.batch import Emit
 from flott.runtime.operators.source import SourceOperator, SplitReport
 from flott.runtime.pipelined.barrier_alignment import Reaction
 from flott.runtime.pipelined.control import CheckpointSaved, ReadRound, RoundRead, SlotEvent
+from flott.runtime.pipelined.file_writing import FilesAside, FileWriter
 from flott.runtime.pipelined.input_channels import InputChannel, InputChannels, SourceQueue
 from flott.runtime.pipelined.links import Links, OutputChannels
 from flott.runtime.pipelined.messages import Barrier, Buffer, EventTimes, LatencyMarker, Message, TaskAddress
 from flott.runtime.pipelined.task_time import TaskTime
+from flott.runtime.storage import Storage
 
 #: Where event time follows the clock, it advances after this time without input.
 CLOCK_EVERY_MS = 100
@@ -80,6 +83,7 @@ class PipelinedTask:
         report: Callable[[SlotEvent], None],
         rules: TaskRules,
         place: TaskPlace,
+        writer: FileWriter,
     ):
         self.task = task
         self.address = address
@@ -90,6 +94,10 @@ class PipelinedTask:
         self._report = report
         self._rules = rules
         self._place = place
+        self._writer = writer
+        self._pages = any(
+            slot.keyed_state is not None and slot.keyed_state.pages for one in task.subtasks for slot in one.slots
+        )
         self.time = TaskTime(clock.monotonic())
         self.is_over = False  #: the final checkpoint was taken
         self._scope = task.subtasks[0].scope  #: shared by all subtasks of the task
@@ -309,7 +317,8 @@ class PipelinedTask:
     def _checkpoint(self, barrier: Barrier) -> None:
         self.settle()
         self.outputs.put_everywhere(barrier)
-        saved = self._save()
+        aside = FilesAside()
+        saved = self._save(aside)
         if barrier.final:
             self.task.close()
             self.is_over = True
@@ -317,16 +326,21 @@ class PipelinedTask:
         if not barrier.final:
             self._reopen()
             self._begin(EpochId(barrier.checkpoint + 1))
-        self._report(CheckpointSaved(barrier.checkpoint, reports))
+        saved_event = CheckpointSaved(barrier.checkpoint, reports)
+        self._writer.write(aside, self.task.image.storage, lambda: self._report(saved_event))
 
-    def _save(self) -> list[SavedSubtask]:
-        """Save the state. Sources report what they have read in all rounds since the last checkpoint."""
+    def _save(self, aside: FilesAside) -> list[SavedSubtask]:
+        """Take the state aside. Sources report what they have read in all rounds since the last checkpoint.
+
+        State on disk is written at once, because its database is opened again with the file.
+        """
+        storage = self.task.image.storage if self._pages else cast(Storage, aside)
         heads = {source: self._heads[source].operators[0] for source in self._read}
         last_rounds = {}
         for source, head in heads.items():
             assert isinstance(head, SourceOperator)
             last_rounds[source], head.reports = head.reports, self._read[source]
-        saved = save_state(self.task, self._scope.attempt_id)
+        saved = save_state(self.task, self._scope.attempt_id, storage)
         for source, head in heads.items():
             assert isinstance(head, SourceOperator)
             head.reports = last_rounds[source]  # event time advances by the last round
