@@ -41,7 +41,7 @@ class FilesAside:
             storage.write(name, data)
 
 
-class FileWriter(Protocol):
+class StateFilesWriter(Protocol):
     """Makes files durable, and continues in the thread of the tasks."""
 
     def write(self, files: FilesAside, storage: Storage, then: Callable[[], None]) -> None:

@@ -33,7 +33,7 @@ from flott.runtime.pipelined.control import (
     SlotLogged,
     TaskFailed,
 )
-from flott.runtime.pipelined.file_writing import BackgroundWriter, FileWriter, ImmediateWriter
+from flott.runtime.pipelined.file_writing import BackgroundWriter, ImmediateWriter, StateFilesWriter
 from flott.runtime.pipelined.input_channels import InputChannel, InputChannels
 from flott.runtime.pipelined.links import Links, OutputChannels, credits_per_channel
 from flott.runtime.pipelined.messages import Message, TaskAddress
@@ -68,7 +68,7 @@ class TaskSlot:
         clock: Clock,
         report: Callable[[SlotEvent], None],
         place: TaskPlace | None = None,
-        writer: FileWriter | None = None,
+        writer: StateFilesWriter | None = None,
     ):
         self.partition = partition
         self._settings = settings

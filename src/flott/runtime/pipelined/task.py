@@ -42,7 +42,7 @@ from flott.runtime.operators.batch import Emit
 from flott.runtime.operators.source import SourceOperator, SplitReport
 from flott.runtime.pipelined.barrier_alignment import Reaction
 from flott.runtime.pipelined.control import CheckpointSaved, ReadRound, RoundRead, SlotEvent
-from flott.runtime.pipelined.file_writing import FilesAside, FileWriter
+from flott.runtime.pipelined.file_writing import FilesAside, StateFilesWriter
 from flott.runtime.pipelined.input_channels import InputChannel, InputChannels, SourceQueue
 from flott.runtime.pipelined.links import Links, OutputChannels
 from flott.runtime.pipelined.messages import Barrier, Buffer, EventTimes, LatencyMarker, Message, TaskAddress
@@ -83,7 +83,7 @@ class PipelinedTask:
         report: Callable[[SlotEvent], None],
         rules: TaskRules,
         place: TaskPlace,
-        writer: FileWriter,
+        writer: StateFilesWriter,
     ):
         self.task = task
         self.address = address
