@@ -1,4 +1,4 @@
-"""What travels through a channel between two tasks, in order: records, event time, barriers, latency markers. Values.
+"""What travels through a channel between two tasks, in order: records, event time, barriers. Values.
 
 A channel connects one task of a stage with one task of another. Everything that the subtasks of the first send to those
 of the second, along any edge, goes through it in the order in which it was sent.
@@ -54,12 +54,4 @@ class Barrier:
     final: bool = False  #: nothing comes behind it
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyMarker:
-    """Shows how long a record needs from its source to a task. It does not overtake records."""
-
-    sent_ns: int  #: by the clock of the source's host
-    source: int  #: the subtask that sent it
-
-
-Message = Buffer | EventTimes | Barrier | LatencyMarker
+Message = Buffer | EventTimes | Barrier

@@ -45,7 +45,7 @@ from flott.runtime.pipelined.control import CheckpointSaved, ReadRound, RoundRea
 from flott.runtime.pipelined.file_writing import FilesAside, StateFilesWriter
 from flott.runtime.pipelined.input_channels import InputChannel, InputChannels, SourceQueue
 from flott.runtime.pipelined.links import Links, OutputChannels
-from flott.runtime.pipelined.messages import Barrier, Buffer, EventTimes, LatencyMarker, Message, TaskAddress
+from flott.runtime.pipelined.messages import Barrier, Buffer, EventTimes, TaskAddress
 from flott.runtime.pipelined.task_time import TaskTime
 from flott.runtime.storage import Storage
 
@@ -217,8 +217,6 @@ class PipelinedTask:
                 self.settle()
         elif isinstance(message, Barrier):
             self._on_barrier(channel.channel.sender, message)
-        else:
-            self._pass_on(message)
 
     def _take(self, channel: InputChannel, buffer: Buffer) -> None:
         subtask, input_index, take = self._takes[buffer.edge]
@@ -231,11 +229,6 @@ class PipelinedTask:
         self._scope.origin = None
         self._unsettled = True
         channel.processed(self._links)
-
-    def _pass_on(self, message: Message) -> None:
-        """Pass a latency marker on, behind the records before it."""
-        assert isinstance(message, LatencyMarker)
-        self.outputs.put_everywhere(message)
 
     # --- sources -----------------------------------------------------------------------------------------------------
 
