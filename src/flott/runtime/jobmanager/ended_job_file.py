@@ -47,7 +47,7 @@ def decode_former_end(data: bytes) -> tuple[JobView, JobResultView]:
     view, result = former_pickles.loads(data)
     if not (isinstance(view, JobView) and isinstance(result, JobResultView)):
         raise TypeError(f"the file holds {type(view).__name__} and {type(result).__name__}")
-    return view, result
+    return JobView(**vars(view)), result  # made once more, so that fields that were added since have their defaults
 
 
 def encode_ledger(entries: tuple[LedgerEntry, ...]) -> bytes:
