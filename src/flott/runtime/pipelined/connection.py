@@ -41,7 +41,7 @@ class Listener:
     """Listens on a Unix socket, and on TCP if asked to."""
 
     def __init__(self, host: str, *, tcp: bool, bind: str = ""):
-        self._folder = tempfile.mkdtemp(prefix="flott-")  # nobody else may enter it
+        self._folder = tempfile.mkdtemp(prefix="flott-")  # no other user may enter it
         path = os.path.join(self._folder, "slot")
         self.sockets = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)]
         self.sockets[0].bind(path)

@@ -30,7 +30,7 @@ def create_catalog(session: SqlSession, statement: sql.SqlCreateCatalog) -> Stat
 
 
 def alter_catalog(session: SqlSession, statement: sql.SqlAlterCatalog) -> StatementResult:
-    """Change the options or the comment of a catalog. One in files is opened anew, with what its options say now."""
+    """Change the options or the comment of a catalog. One in files is opened again, with what its options say now."""
     catalogs, name = session.catalogs, statement.name
     catalogs.catalog_named(name)
     former = catalogs.definition(name)

@@ -4,7 +4,7 @@
  * `h` and `s` build HTML and SVG elements. Text becomes text nodes, so that names and records of users, which are
  * hostile input, can never become markup. Nothing else in the web UI creates elements.
  *
- * Pages build their whole content anew from data. `morph` then changes the shown elements into the new ones, and leaves
+ * Pages build their whole content again from data. `morph` then changes the shown elements into the new ones, and leaves
  * alone what is equal: focus, scroll position, selected text and typed values survive an update.
  */
 

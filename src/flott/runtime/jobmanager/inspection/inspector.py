@@ -1,4 +1,4 @@
-"""The process of an inspector: imports the classes of one job, and answers questions until nobody asks. Inspector side.
+"""The process of an inspector: imports the classes of one job, and answers questions until none come. Inspector side.
 
     python -m flott.runtime.jobmanager.inspection.inspector FD
 
@@ -28,7 +28,7 @@ from flott.runtime.jobmanager.inspection.state_answers import StateAnswers
 from flott.runtime.jobmanager.processes.graph_pickle import unpickle_graph
 from flott.runtime.storage import initialize_object_stores
 
-#: The process ends if nobody asks for so long.
+#: The process ends after so long without a question.
 IDLE_SECONDS = 60.0
 #: A question that takes so long ends the process. The JobManager gives up earlier; this is for when it is gone.
 ALARM_SECONDS = 180
