@@ -23,8 +23,10 @@ EPOCH_SECONDS = 2
 TIMES_A_PASS = 5
 PASSES = 20
 
-#: GET endpoints that do something: one runs an uploaded program to show its plan, one cancels a job.
-ORDERS = ("/jars/{jarid}/plan", "/jobs/{jobid}/yarn-cancel")
+#: GET endpoints that do something: they cancel a job, or let a process read state, take stacks or run a program.
+ORDERS = re.compile(
+    r"/jars/\{jarid\}/plan|/jobs/\{jobid\}/yarn-cancel|/jobs/\{jobid\}/flott/state.*|.*/(flamegraph|stacks)"
+)
 #: What Flink's API does not have.
 _FLOTT_ONLY = re.compile(r"/flott/|^/(openapi\.json|metrics|index\.html)$|^/jobs/\{jobid\}/logs?\b")
 
@@ -66,7 +68,7 @@ def jobs(shrink: int) -> int:
 
 def endpoints(document: Mapping[str, Any]) -> list[str]:
     """The paths of an OpenAPI document that can be asked and change nothing."""
-    return [path for path, methods in document["paths"].items() if "get" in methods and path not in ORDERS]
+    return [path for path, methods in document["paths"].items() if "get" in methods and not ORDERS.fullmatch(path)]
 
 
 def is_flinks(endpoint: str) -> bool:

@@ -54,14 +54,24 @@ class Interview:
             return {}
         job = places[0]["jobid"]
         taken, location, _ = savepoint(self.clients, job, self.savepoints)
+        copy = {"savepoint-path": location, "target-directory": (self.savepoints / f"copy-{taken}").as_uri()}
+        exported = self._trigger("POST", "/flott/savepoint-export", copy)
+        if exported is not None:
+            state = f"/flott/savepoint-export/{exported}"
+            wait_for(lambda: self.clients.get(state)["status"]["id"] == "COMPLETED")  # before the original is deleted
         disposal = self.clients.send("POST", "/savepoint-disposal", {"savepoint-path": location})["request-id"]
         found = {
             "/jobs/{jobid}/savepoints/{triggerid}": taken,
             "/jobs/{jobid}/checkpoints/{triggerid}": self._trigger("POST", f"/jobs/{job}/checkpoints", {}),
             "/jobs/{jobid}/rescaling/{triggerid}": self._trigger("PATCH", f"/jobs/{job}/rescaling?parallelism=1"),
             "/savepoint-disposal/{triggerid}": disposal,
+            "/flott/savepoint-export/{triggerid}": exported,
+            "/jobs/{jobid}/flott/preview/{triggerid}": self._preview(places[0]),
         }
         return {path: [{"jobid": job, "triggerid": ident}] if ident else [] for path, ident in found.items()}
+
+    def _preview(self, place: Place) -> str | None:
+        return self._trigger("POST", f"/jobs/{place['jobid']}/flott/preview", {"operator": place["vertexid"]})
 
     def _trigger(self, method: str, path: str, body: object = None) -> str | None:
         try:
