@@ -202,7 +202,7 @@ def completed(view: EpochView) -> PastEpoch:
     return PastEpoch(
         view.epoch,
         "COMPLETED",
-        view.completed_ms - round(sum(view.phases.values())) if view.started_ms == NEVER else view.started_ms,
+        view.began_ms,
         view.ended_ms,
         view.attempt,
         view.records_in,

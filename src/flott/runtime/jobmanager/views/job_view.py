@@ -9,6 +9,7 @@ come. A vertex is a chain of operators, an epoch is a checkpoint.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -284,9 +285,19 @@ class EpochView:
     written_bytes: int = 0
 
     @property
+    def began_ms(self) -> int:
+        """Return when its first phase began. An earlier version did not store it."""
+        return self.completed_ms - self._took_ms if self.started_ms == NEVER else self.started_ms
+
+    @property
     def ended_ms(self) -> int:
         """Return when its last phase ended."""
-        return self.completed_ms if self.started_ms == NEVER else self.started_ms + round(sum(self.phases.values()))
+        return self.completed_ms if self.started_ms == NEVER else self.started_ms + self._took_ms
+
+    @property
+    def _took_ms(self) -> int:
+        took = sum(self.phases.values())
+        return round(took) if math.isfinite(took) else 0
 
 
 @dataclass(frozen=True)
