@@ -54,8 +54,8 @@ test-spark: $(READY)  ## the tests that start Spark
 test-connectors: $(READY)  ## the tests of all connectors, with real servers (fetched the first time)
 	@$(WITH_JAVA) scripts/setup connectors && $(PY) -m pytest -q --progress -m "not spark or connectors" -n 2 --dist loadgroup $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/connectors tests/object_stores)
 
-test-long: $(READY)  ## the tests that take minutes each: load, thousands of epochs, random queries
-	@$(WITH_JAVA) $(PY) -m pytest -q --progress -m long $(ARGS) tests/spark tests/unit/table tests/web
+test-long: $(READY)  ## the tests that take minutes: load, thousands of epochs, random queries, all golden programs all ways
+	@$(WITH_JAVA) $(PY) -m pytest -q --progress -m long $(ARGS)
 
 simulation: $(READY)  ## thousands of small jobs that crash at random; ARGS="--seeds 5000", or a seed to see it again
 	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000 --job-takeovers 1000)

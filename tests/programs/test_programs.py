@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.programs import runner
 from tests.programs.runner import Setting
+
+
+def in_turn(variants: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Return all programs with all variants: a third runs always, each variant with some programs; others are long."""
+    return [
+        pytest.param(name, *variant, marks=() if (program + number) % 3 == 0 else pytest.mark.long)
+        for program, name in enumerate(runner.PROGRAMS)
+        for number, variant in enumerate(variants)
+    ]
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
@@ -34,9 +46,10 @@ def test_killed_at_random_steps_and_recovered_gives_the_golden_output(name: str,
     assert runner.remains(tmp_path) == []
 
 
-@pytest.mark.parametrize("step", ["planned", "ran", "completed", "committed"])
-@pytest.mark.parametrize("parallelisms", [(2, 3), (4, 1), (1, 4)])
-@pytest.mark.parametrize("name", runner.PROGRAMS)
+@pytest.mark.parametrize(
+    ("name", "parallelisms", "step"),
+    in_turn([*product([(2, 3), (4, 1), (1, 4)], ["planned", "ran", "completed", "committed"])]),
+)
 def test_stopped_and_resumed_with_another_parallelism_gives_the_golden_output(
     name: str, parallelisms: tuple[int, int], step: str, tmp_path: Path
 ) -> None:
@@ -45,17 +58,20 @@ def test_stopped_and_resumed_with_another_parallelism_gives_the_golden_output(
     assert runner.remains(tmp_path) == []
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["canonical", "native"])
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (Setting(2, "hashmap"), Setting(3, "rocksdb")),
-        (Setting(4, "rocksdb"), Setting(1, "hashmap")),
-        (Setting(1, "hashmap"), Setting(4, "hashmap", claim=True)),
-    ],
-    ids=["hashmap-2-to-rocksdb-3", "rocksdb-4-to-hashmap-1", "claimed-1-to-4"],
+    ("name", "first", "second", "native"),
+    in_turn(
+        [
+            (*settings, native)
+            for settings in (
+                (Setting(2, "hashmap"), Setting(3, "rocksdb")),
+                (Setting(4, "rocksdb"), Setting(1, "hashmap")),
+                (Setting(1, "hashmap"), Setting(4, "hashmap", claim=True)),
+            )
+            for native in (False, True)
+        ]
+    ),
 )
-@pytest.mark.parametrize("name", runner.PROGRAMS)
 def test_stopped_with_a_savepoint_and_restored_otherwise_gives_the_golden_output(
     name: str, first: Setting, second: Setting, native: bool, tmp_path: Path
 ) -> None:
