@@ -13,7 +13,12 @@ from tests.programs.runner import Setting
 #: Killed and recovered on Spark too. The others differ in what their tasks do, which is the same in-process.
 KILLED_PROGRAMS = ["event_time_timers", "keyed_sum_two_sinks", "windows"]
 #: Keyed state of every kind, timers, windows, operator state, joins: what a savepoint or another parallelism moves.
-MOVED_PROGRAMS = ["broadcast_rules", "joins", "keyed_sum_two_sinks", "kinds_of_state", "windows"]
+#: Two of them in every run of the tests, the others in ``make test-long``.
+MOVED_PROGRAMS = [
+    "kinds_of_state",
+    "windows",
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("broadcast_rules", "joins", "keyed_sum_two_sinks")),
+]
 
 
 @pytest.mark.parametrize("name", runner.PROGRAMS)
