@@ -191,8 +191,26 @@ def test_what_a_dead_worker_left_is_ended_while_the_job_goes_on(broker: KafkaSer
     assert texts(broker, topic) == ["a"], "the transaction that is open hides what follows it"
     run.now_ms += committer_module.SWEEP_MS
     run.commit(run.stage(3, ["c"]))
+    run.commit(run.stage(4, ["d"]))
     assert ongoing(sink) == []
-    assert texts(broker, topic) == ["a", "b", "c"]
+    assert texts(broker, topic) == ["a", "b", "c", "d"]
+    run.close()
+
+
+def test_what_tasks_write_while_a_checkpoint_is_committed_is_not_ended(broker: KafkaServer) -> None:
+    """In a pipelined job, the transaction of the next checkpoint is open when this one is committed."""
+    topic = broker.create_topic()
+    sink = exact_sink(broker, topic)
+    run = SinkRun(sink)
+    run.restart(None)
+    staged = run.stage(1, ["1"])
+    for epoch in range(2, 7):
+        ahead = run.stage(epoch, [str(epoch)])
+        run.commit(staged)
+        run.now_ms += committer_module.SWEEP_MS
+        staged = ahead
+    run.commit(staged)
+    assert texts(broker, topic) == ["1", "2", "3", "4", "5", "6"]
     run.close()
 
 
@@ -213,6 +231,7 @@ def test_a_deposed_leader_ends_nothing_of_its_successor(broker: KafkaServer) -> 
     with pytest.raises(LeadershipLostError):
         deposed.discard(_Deposed())
     deposed.commit(commit_permit(1, now_ms=0, replay=True), first.committables)
+    deposed.commit(commit_permit(1, now_ms=committer_module.SWEEP_MS, replay=True), first.committables)
     with pytest.raises(LeadershipLostError):
         deposed.commit(commit_permit(1, now_ms=committer_module.SWEEP_MS, replay=True), first.committables)
     run.commit(staged)

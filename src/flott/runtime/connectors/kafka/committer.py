@@ -19,7 +19,8 @@ from flott.runtime.connectors.kafka.transactions import ids_of_job, ids_of_prefi
 log = logging.getLogger("flott.connectors.kafka")
 
 #: While a job runs, transactions that will not be committed are looked for at this interval. A worker that dies and
-#: whose task is retried leaves one, and it hides later records from read-committed consumers.
+#: whose task is retried leaves one, and it hides later records from read-committed consumers. The commit after the look
+#: aborts what is open then, too.
 SWEEP_MS = 10_000
 
 
@@ -32,6 +33,7 @@ class KafkaCommitter(Committer):
         self._job = ("", "")
         self._live: Collection[str] = frozenset()
         self._swept_ms: int | None = None
+        self._suspects: frozenset[Transaction] | None = None  #: open at the last commit; None: no look was due
 
     def open(self, job_id: str, operator_id: str) -> None:
         self._job = (job_id, operator_id)
@@ -43,32 +45,43 @@ class KafkaCommitter(Committer):
                 self._explain(found, refusal)
         if self._swept_ms is None:
             self._swept_ms = permit.now_ms  # discard() does it now
-        elif permit.now_ms - self._swept_ms >= SWEEP_MS:
-            # All transactions of this checkpoint are committed and no epoch runs, so what is open now is void.
+        elif self._suspects is not None or permit.now_ms - self._swept_ms >= SWEEP_MS:
             self._swept_ms = permit.now_ms
-            self._sweep(ids_of_job(self._sink.transactional_id_prefix, *self._job))
+            self._sweep()
 
     def discard(self, live_attempts: frozenset[str]) -> None:
-        self._live = live_attempts
-        own = ids_of_job(self._sink.transactional_id_prefix, *self._job)
-        self._abort(ids_of_prefix(self._sink.transactional_id_prefix) if self._sink.owns_prefix else own)
+        self._live, self._suspects = live_attempts, None
+        prefix = self._sink.transactional_id_prefix
+        self._abort(self._client.ongoing(ids_of_prefix(prefix) if self._sink.owns_prefix else self._own_ids()))
 
     def close(self) -> None:
         self._client.close()
 
     # ---- lingering transactions --------------------------------------------------------------------------------------
 
-    def _sweep(self, pattern: str) -> None:
+    def _sweep(self) -> None:
+        """Abort what was open at the last commit and still is: none of its checkpoints will have it.
+
+        What is open at one commit only may be of use: the tasks of a pipelined job write for the next checkpoint while
+        this one is committed.
+        """
+        suspects, self._suspects = self._suspects, None
         try:
-            self._abort(pattern)
+            found = self._client.ongoing(self._own_ids())
+            if suspects is None:
+                self._suspects = frozenset(found)
+            else:
+                self._abort([each for each in found if each in suspects])
         except LeadershipLostError:
             raise
         except Exception as error:
             log.warning("Kafka transactions that were left open could not be looked for: %s", error)
 
-    def _abort(self, pattern: str) -> None:
-        """Abort all open transactions of a pattern. Those of the last checkpoint have been committed before."""
-        found = self._client.ongoing(pattern)
+    def _own_ids(self) -> str:
+        return ids_of_job(self._sink.transactional_id_prefix, *self._job)
+
+    def _abort(self, found: Sequence[Transaction]) -> None:
+        """Abort open transactions. Those of the last checkpoint have been committed before."""
         # The question stops a process that was deposed: what it found, its successor may be writing. It is asked after
         # the list was read. An abort names the producer's epoch, so it does not hit a later transaction of the same id.
         void = [each for each in found if each.transactional_id not in self._live]
