@@ -19,7 +19,7 @@ SPARK_TESTS = $(if $(findstring tests/,$(ARGS)),,tests/spark tests/web tests/exa
 WITH_JAVA = if [ -s $(VENV)/java-home ]; then export JAVA_HOME="$$(cat $(VENV)/java-home)"; fi;
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-kafka test test-unit test-spark test-connectors test-long simulation check lint types layers bench docs screenshots wheel clean
+.PHONY: help install demo demo-kafka test test-unit test-spark test-connectors test-long simulation check lint types layers bench docs pages screenshots wheel clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ test-long: $(READY)  ## the tests that take minutes: load, thousands of epochs, 
 	@$(WITH_JAVA) $(PY) -m pytest -q --progress -m long $(ARGS)
 
 simulation: $(READY)  ## thousands of small jobs that crash at random; ARGS="--seeds 5000", or a seed to see it again
-	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000 --job-takeovers 1000)
+	@$(PY) -m tests.simulation $(if $(ARGS),$(ARGS),--seeds 3000 --takeovers 1000 --job-takeovers 1000 --pipelined 2000)
 
 check: lint types layers  ## lint + types + layers
 
@@ -74,7 +74,9 @@ layers: $(READY)  ## import-linter: who may import whom
 bench: $(READY)  ## measure: python -m bench
 	@$(WITH_JAVA) $(PY) -m bench $(ARGS)
 
-docs: $(READY)  ## write the pages and pictures that are made from the code
+docs: pages screenshots  ## write the pages and pictures that are made from the code, and take those of the web UI
+
+pages: $(READY)  ## the part of docs that takes seconds: all but the pictures of the web UI
 	@$(PY) scripts/options_page.py
 	@$(PY) -m scripts.cli_page
 	@$(PY) -m scripts.rest_page

@@ -31,9 +31,10 @@ def main() -> int:
 
         return cep([argument for argument in sys.argv[1:] if argument not in ("--only", "cep")])
     if _asks_for(sys.argv[1:], "latency"):
-        from bench.latency import main as latency
+        from bench.latency.__main__ import main as latency
 
-        return latency([argument for argument in sys.argv[1:] if argument not in ("--only", "latency")])
+        place = sys.argv.index("--only")  # the name is also that of a part of it
+        return latency(sys.argv[1:place] + sys.argv[place + 2 :])
     arguments = _arguments()
     effort = plan.QUICK if arguments.quick else plan.FULL
     chosen = plan.measurements(arguments.only, arguments.runners)

@@ -23,9 +23,11 @@ EPOCH_SECONDS = 2
 TIMES_A_PASS = 5
 PASSES = 20
 
-#: GET endpoints that do something: they cancel a job, or let a process read state, take stacks or run a program.
+#: GET endpoints that do something: they cancel a job, or let a process read state, take stacks, run a program or
+#: start the process of SQL sessions.
 ORDERS = re.compile(
     r"/jars/\{jarid\}/plan|/jobs/\{jobid\}/yarn-cancel|/jobs/\{jobid\}/flott/state.*|.*/(flamegraph|stacks)"
+    r"|/flott/sql/.*"
 )
 #: What Flink's API does not have.
 _FLOTT_ONLY = re.compile(r"/flott/|^/(openapi\.json|metrics|index\.html)$|^/jobs/\{jobid\}/logs?\b")

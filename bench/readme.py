@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 
 from bench import amounts, control_tables, report, state_tables
+from bench.latency import tables as latency_tables
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 LATEST = ROOT / "bench" / "results" / "latest.json"
+LATENCY = ROOT / "bench" / "results" / "latency.json"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 WORKLOADS = {
@@ -39,8 +41,8 @@ EVENT_PEERS = {
 }
 
 
-def block(document: dict) -> str:
-    """The README's tables of measurements."""
+def block(document: dict, latency: dict | None = None) -> str:
+    """The README's tables of measurements; those of latency come from a run of their own."""
     found = {(result["workload"], result["runner"]): result for result in document["results"]}
     machine = document["machine"]
     dates = sorted({str(result.get("date", machine["date"]))[:10] for result in document["results"]})
@@ -59,11 +61,14 @@ def block(document: dict) -> str:
             "",
             f"Measured on {machine['cores']} cores with Python {machine['python']}, Spark {machine['spark']}, Java"
             f" {_version(machine['java'])} and Flink {machine['flink']}, on {' and '.join(dates)}.",
+            *latency_tables.tables(latency or {}),
         ]
     )
 
 
 def _table(found: dict, workloads: dict[str, str], peers: dict[str, str]) -> list[str]:
+    if any((workload, "flott-pipelined") in found for workload in workloads):
+        peers = {"flott-pipelined": "Flott, pipelined", **peers}
     lines = [
         "| records a second | Flott | " + " | ".join(peers.values()) + " |",
         "| --- | ---: |" + " ---: |" * len(peers),
@@ -95,15 +100,20 @@ def _version(text: str | None) -> str:
     return found[0] if found else "?"
 
 
-def with_block(text: str, document: dict) -> str:
+def latest_latency() -> dict | None:
+    """The last results of `bench.latency`, if it has run."""
+    return dict(json.loads(LATENCY.read_text())) if LATENCY.exists() else None
+
+
+def with_block(text: str, document: dict, latency: dict | None) -> str:
     """The README with its table replaced."""
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)
-    return f"{head}{BEGIN}\n{block(document)}\n{END}{tail}"
+    return f"{head}{BEGIN}\n{block(document, latency)}\n{END}{tail}"
 
 
 def main() -> None:
-    README.write_text(with_block(README.read_text(), json.loads(LATEST.read_text())))
+    README.write_text(with_block(README.read_text(), json.loads(LATEST.read_text()), latest_latency()))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ PEERS = (
     "spark-sql",
     "flink-session",
 )
+OURS = ("flott", "flott-pipelined", "flott-rocksdb")
 #: Of fewer rounds, no percentile says anything.
 MANY_ROUNDS = 20
 
@@ -40,8 +41,8 @@ def ratios(results: list[Result]) -> dict[str, dict[str, float | None]]:
         others = ("native",) if workload == "empty_epoch" else PEERS
         found[workload] = {
             f"{ours}/{other}": _ratio(median(by_name.get((workload, ours))), median(by_name.get((workload, other))))
-            for ours in ("flott", "flott-rocksdb")
-            for other in others
+            for ours in OURS
+            for other in (*others, *(("flott",) if ours == "flott-pipelined" else ()))
             if (workload, ours) in by_name and (workload, other) in by_name
         }
     return {workload: row for workload, row in (found | {"state": _of_sizes(by_name)}).items() if row}

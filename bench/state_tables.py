@@ -17,6 +17,7 @@ PEERS = {
     "pyflink-rocksdb": ("PyFlink, RocksDB", "flott-rocksdb"),
     "spark-tws": ("Spark `transformWithState`, RocksDB", "flott-rocksdb"),
 }
+PIPELINED = {"flott-pipelined": "Flott, pipelined, hashmap"}
 COLUMNS = {**BACKENDS, **{peer: title for peer, (title, _) in PEERS.items()}}
 RESTORES = {"restore_1m": "1 million keys", "restore_5m": "5 million keys"}
 
@@ -34,10 +35,11 @@ def _throughput(found: Found) -> list[str]:
     if not any(workload in SIZES for workload, _ in found):
         return []
     least, most = state.THROUGHPUT[0], state.THROUGHPUT[-1]
-    by_size = " | ".join(_decline(found, runner, least, most) for runner in COLUMNS)
+    columns = COLUMNS | (PIPELINED if any(runner in PIPELINED for _, runner in found) else {})
+    by_size = " | ".join(_decline(found, runner, least, most) for runner in columns)
     return [
-        "| records a second, keyed value state | " + " | ".join(COLUMNS.values()) + " |",
-        "| --- |" + " ---: |" * len(COLUMNS),
+        "| records a second, keyed value state | " + " | ".join(columns.values()) + " |",
+        "| --- |" + " ---: |" * len(columns),
         *(f"| {title} | " + " | ".join(_cells(found, size)) + " |" for size, title in SIZES.items()),
         f"| {SIZES[most]} against {SIZES[least]} | {by_size} |",
         "",
@@ -53,7 +55,8 @@ def _cells(found: Found, size: str) -> list[str]:
         value, flott = report.median(found.get((size, peer))), report.median(found.get((size, ours)))
         bracket = f" ({amounts.times(flott / value)})" if flott and value else ""
         cells.append(_rate(found, size, peer) + bracket)
-    return cells
+    pipelined = PIPELINED if any(runner in PIPELINED for _, runner in found) else {}
+    return cells + [_rate(found, size, runner) for runner in pipelined]
 
 
 def _rate(found: Found, size: str, runner: str) -> str:

@@ -34,6 +34,15 @@ SECTIONS = {
         "`flink_taskmanager_job_task_operator_<name>`; in REST at `/jobs/<job>/vertices/<vertex>/metrics` as"
         " `<subtask>.<operator>.<name>`.",
     ),
+    Scope.LATENCY: (
+        "Latency",
+        "The ages of [latency markers](../guide/metrics.md#latency-markers), if `metrics.latency.interval` is set. In"
+        " Prometheus `flink_taskmanager_job_latency_source_id_operator_id_operator_subtask_index_latency`, with the"
+        " label `quantile`, and `…_latency_count`; in REST at `/jobs/<job>/metrics` as"
+        " `latency.source_id.<id>.operator_id.<id>.operator_subtask_index.<n>.<name>`. With"
+        " `metrics.latency.granularity: single` the part `source_id` is missing; with `subtask` the part"
+        " `source_subtask_index.<n>` follows it.",
+    ),
 }
 
 

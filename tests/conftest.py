@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -24,6 +26,23 @@ settings.register_profile(
 settings.load_profile("flott")
 
 
+#: Temporary files of tests are in memory if so much is free there.
+ROOM = 8 << 30
+
+
+def _temporary_files_in_memory() -> None:
+    """Let no test wait for a disk that is busy. Set ``TMPDIR`` to have the files there instead."""
+    memory = Path("/dev/shm")
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < ROOM:
+        return
+    folder = memory / f"flott-tests-{os.getuid()}"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+_temporary_files_in_memory()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--progress", action="store_true", help="lines with share, time and the tests that run, instead of dots"
@@ -34,6 +53,12 @@ def pytest_configure(config: pytest.Config) -> None:
     _own_home()
     if config.getoption("--progress") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress(config), "progress")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the thousands of collected tests out of every garbage collection: no test can let go of them."""
+    gc.collect()
+    gc.freeze()
 
 
 def _own_home() -> None:

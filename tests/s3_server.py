@@ -1,7 +1,8 @@
 """A real S3-compatible server for tests: versitygw on loopback, over a folder. It starts in half a second.
 
-The program is built once by Go, into ``~/.cache/flott`` (about a minute), or named by ``FLOTT_VERSITYGW``. It is the
-lightest server found whose conditional puts are right: of eight that put at once on one condition exactly one succeeds
+The program is built once by Go, into ``~/.cache/flott/servers`` (one to five minutes), or named by ``FLOTT_VERSITYGW``.
+``scripts/setup`` builds it (``python -m tests.s3_server``), so that no test waits for the compiler. It is the lightest
+server found whose conditional puts are right: of eight that put at once on one condition exactly one succeeds
 (``tests/object_stores/test_server.py`` asks that of the server it is given).
 """
 
@@ -15,16 +16,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.servers.process import NoServer, cached, filling
+
 MODULE = "github.com/versity/versitygw/cmd/versitygw@latest"
 ACCESS_KEY, SECRET_KEY, REGION, BUCKET = "flott", "flott-secret", "us-east-1", "bucket"
-
-
-class NoServer(Exception):
-    """There is no server to be had here; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +50,28 @@ class S3Server:
 
 
 def program() -> str:
-    """The server's program, built if that is possible."""
+    """Return the path of the server's program."""
     named = os.environ.get("FLOTT_VERSITYGW")
-    cached = Path("~/.cache/flott/versitygw").expanduser()
-    for found in (named, shutil.which("versitygw"), str(cached)):
+    for found in (named, shutil.which("versitygw"), str(cached("versitygw") / "versitygw")):
         if found and os.access(found, os.X_OK):
             return found
+    raise NoServer("no S3 server: versitygw is not installed, and scripts/setup could not build it (it needs Go)")
+
+
+def build() -> None:
+    """Build the program, if there is none and there is a Go to build it with."""
+    with suppress(NoServer):
+        program()
+        return
     if shutil.which("go") is None:
-        raise NoServer("no S3 server: versitygw is not installed, and there is no Go to build it with")
-    cached.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        building = {**os.environ, "GOBIN": str(cached.parent)}
-        subprocess.run(["go", "install", MODULE], env=building, check=True, capture_output=True, timeout=280)
-    except (subprocess.SubprocessError, OSError) as error:
-        raise NoServer(f"no S3 server: versitygw could not be built ({error})") from error
-    return str(cached)
+        raise NoServer("versitygw cannot be built: there is no Go")
+    with filling(cached("versitygw")) as draft:
+        if draft is not None:
+            try:
+                building = {**os.environ, "GOBIN": str(draft)}
+                subprocess.run(["go", "install", MODULE], env=building, check=True, capture_output=True, timeout=900)
+            except (subprocess.SubprocessError, OSError) as error:
+                raise NoServer(f"versitygw cannot be built: {error}") from error
 
 
 @contextmanager
@@ -101,3 +107,10 @@ def _await(url: str, server: subprocess.Popen[bytes], seconds: float = 30) -> No
         except OSError:
             time.sleep(0.05)
     raise NoServer(f"no S3 server: versitygw does not answer at {url}")
+
+
+if __name__ == "__main__":
+    try:
+        build()
+    except NoServer as reason:
+        print(f"Tests with an S3 server will be skipped: {reason}")

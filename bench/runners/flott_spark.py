@@ -16,7 +16,7 @@ import flott
 from bench import events, steady
 from bench.runners import command, flott_events
 from bench.workloads import digest, expected, keep, key_of, make_record, split_line, spread, word_of
-from flott.common import Duration, Types, WatermarkStrategy
+from flott.common import Configuration, Duration, Types, WatermarkStrategy
 from flott.datastream import DataStream, StreamExecutionEnvironment
 from flott.datastream.connectors.discard import DiscardSink
 from flott.datastream.connectors.file_system import FileSource, StreamFormat
@@ -121,7 +121,7 @@ def _throughput(request: command.Request) -> dict[str, object]:
     return {
         **steady.summary(pairs),
         "session_start_seconds": round(session_seconds, 2),
-        "detail": f"default settings, parallelism {request.cores}",
+        "detail": f"{request.variant or 'default settings'}, parallelism {request.cores}",
     }
 
 
@@ -185,7 +185,10 @@ def _spark_settings() -> dict[str, str]:
 
 
 def _environment(request: command.Request) -> StreamExecutionEnvironment:
-    env = StreamExecutionEnvironment.get_execution_environment()
+    configuration = Configuration()
+    if request.variant == "pipelined":
+        configuration.set_string("execution.mode", "pipelined")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(request.cores)
     return env
 

@@ -26,21 +26,22 @@ def measure(request: command.Request) -> dict[str, object]:
         submitted = time.perf_counter()
         job = flott_totals.submit(flott_totals.environment(request, stream.epoch_records), stream, request.workload)
         job.get_job_execution_result().result()
-    filled = log.epochs[: stream.fill_epochs]
-    steady = log.epochs[stream.fill_epochs + warm_up - 1 : -1]  # the last one also ends the job
+    steady = flott_totals.behind(log.epochs, stream.fill + warm_up * stream.epoch_records)
+    filled = flott_totals.behind(log.epochs, stream.fill)[0]
+    how = "pipelined, " if request.variant == "pipelined" else ""
     return {
         "rates": flott_totals.stretch_rates(steady, request.repeats),
         "epoch_milliseconds": [round(log.periods()[epoch.number] * 1_000, 1) for epoch in steady[1:]],
         "keys": stream.keys,
         "touched": stream.touched,
         "records": [stream.epoch_records],
-        "full_bytes": filled[-1].state_bytes,
+        "full_bytes": filled.state_bytes,
         "written_bytes": flott_totals.median_written(steady[1:]),
-        "fill_seconds": round(filled[-1].ended - submitted, 1),
+        "fill_seconds": round(filled.ended - submitted, 1),
         "job_start_seconds": 0.0,
         "session_start_seconds": round(session_seconds, 2),
-        "detail": f"{flott_totals.BACKENDS[request.variant]}, {stream.touched:,} keys in {stream.epoch_records:,}"
-        f" records an epoch, parallelism {request.cores}",
+        "detail": f"{how}{flott_totals.BACKENDS[request.variant]}, {stream.touched:,} keys in"
+        f" {stream.epoch_records:,} records, parallelism {request.cores}",
         "versions": {"flott": getattr(flott, "__version__", "")},
     }
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from bench import state
@@ -26,7 +27,9 @@ from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.jobmaster.rescaling import ParallelismChange
 
 #: By the variant of the runner.
-BACKENDS = {"": "hashmap", "rocksdb": "rocksdb"}
+BACKENDS = {"": "hashmap", "rocksdb": "rocksdb", "pipelined": "hashmap"}
+#: How often the pipelined variant takes checkpoints; the others do at the end of each epoch.
+INTERVALS = {"full": "1 s", "smoke": "50 ms"}
 PATIENCE_SECONDS = 600
 
 
@@ -56,6 +59,9 @@ def environment(request: command.Request, epoch_records: int, **more: str) -> St
         "flott.epoch.target-duration": "1 h",  # so that no epoch is made smaller because it took long
         "flott.progress": "off",
     }
+    if request.variant == "pipelined":
+        interval = INTERVALS["full" if request.shrink == 1 else "smoke"]
+        settings |= {"execution.mode": "pipelined", "execution.checkpointing.interval": interval}
     for name, value in (settings | more | request.settings).items():
         configuration.set_string(name, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
@@ -169,6 +175,12 @@ def stretch_rates(epochs: Sequence[Epoch], stretches: int) -> list[float]:
         round(amount / (after.ended - before.ended), 1)
         for amount, before, after in zip(records, edges, edges[1:], strict=False)
     ]
+
+
+def behind(epochs: Sequence[Epoch], records: int) -> list[Epoch]:
+    """The epochs, or checkpoints, that begin after so many records; the last one also ends the job."""
+    totals = accumulate(epoch.records for epoch in epochs)
+    return [epoch for epoch, total in zip(epochs, totals, strict=True) if total >= records][:-1]
 
 
 def median_written(epochs: Sequence[Epoch]) -> int:

@@ -15,6 +15,7 @@
     ├── EpochFailure             one epoch did not complete; the restart strategy decides what follows
     │   ├── UserCodeError        … because user code raised; it carries the failure card
     │   ├── WorkerLostError      … because Spark lost a worker, an executor or published shuffle output
+    │   │   └── NoSlotsError     … because Spark did not give a pipelined job its slots
     │   ├── StorageError         … because durable storage refused a read or a write
     │   ├── ConnectorError       … because an external system refused a request or does not answer
     │   ├── BadRecordError       … because an input record cannot be decoded
@@ -115,6 +116,10 @@ class EpochFailure(FlottError):
 
 class WorkerLostError(EpochFailure):
     """Spark lost a worker process, an executor or shuffle output, and may not retry any further."""
+
+
+class NoSlotsError(WorkerLostError):
+    """Spark did not give a pipelined job its slots within ``slot.request.timeout``."""
 
 
 class StorageError(EpochFailure):

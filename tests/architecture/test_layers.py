@@ -64,6 +64,10 @@ def source_modules() -> list[Module]:
     return [parse(file.relative_to(SOURCE).as_posix(), file.read_text(encoding="utf-8")) for file in files]
 
 
+#: The tests that read all modules run in one process, which parses them once.
+pytestmark = pytest.mark.xdist_group("all modules")
+
+
 @pytest.fixture(scope="module")
 def modules() -> list[Module]:
     found = source_modules()

@@ -12,7 +12,8 @@ from flott.common._options import object_store_settings
 from flott.common.configuration import Configuration
 from flott.runtime.storage import opening
 from flott.runtime.storage.object_store import ObjectStorage
-from tests.s3_server import BUCKET, NoServer, S3Server, s3_server
+from tests.s3_server import BUCKET, S3Server, s3_server
+from tests.servers.process import NoServer
 
 
 @pytest.fixture(scope="session")

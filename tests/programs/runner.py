@@ -13,8 +13,10 @@ Call ``python -m tests.programs.runner golden NAME ...`` to write golden files a
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -25,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from flott.common import Configuration, Encoder, JobClient
 from flott.common._savepoint_format import SavepointFormatType
@@ -34,6 +37,8 @@ from flott.datastream.connectors.file_system import BucketAssigner, FileSink, Ro
 from flott.errors import JobCancelledError
 from flott.runtime.checkpoint.manifest import decode_manifest
 from flott.runtime.entrypoint import executors
+from flott.runtime.pipelined.local_pipeline import LocalPipeline
+from tests.programs.slow_pipeline import SlowPipeline
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -86,6 +91,10 @@ def remains(folder: str | Path) -> list[str]:
     return sorted(str(path) for path in [*checkpoints, *local, *hidden])
 
 
+#: The mode of pipelined jobs whose tasks work so slowly that records wait between them, with unaligned checkpoints.
+UNALIGNED = "unaligned"
+
+
 @dataclass(frozen=True)
 class Setting:
     """How a run of a program is set up."""
@@ -94,7 +103,7 @@ class Setting:
     backend: str = "hashmap"
     restore_from: str | None = None  #: the path of a savepoint; None: from its own latest checkpoint, if there is any
     claim: bool = False
-    mode: str = "epochs"  #: execution.mode
+    mode: str = "epochs"  #: execution.mode, or UNALIGNED
 
 
 def straight_through(
@@ -107,36 +116,31 @@ def straight_through(
 
 def killed_and_recovered(
     name: str, folder: str | Path, *, target: str = "in-process", seed: int = 0, kills: int = 4, parallelism: int = 2,
-    modes: Sequence[str] = ("epochs",),
+    backend: str = "hashmap", modes: Sequence[str] = ("epochs",), within: int = 14,
 ) -> int:  # fmt: skip
     """Run the program in processes that die at random steps of the protocol, until one finishes; how many died.
 
-    The processes use the execution modes in turn.
+    The processes use the execution modes in turn. Each but the last dies within so many steps.
     """
     random = Random(f"{name}:{seed}")
     died = 0
     while True:
-        steps = random.randint(1, 14) if died < kills else 0
+        steps = random.randint(1, within) if died < kills else 0
         mode = modes[died % len(modes)]
-        command = [
-            sys.executable, "-m", "tests.programs.runner", "run", name, str(folder), target, str(parallelism), mode,
-        ]  # fmt: skip
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-        done = subprocess.run(
-            [*command, str(steps)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode == 0:
+        code, said = _in_a_process([name, str(folder), target, str(parallelism), backend, mode, str(steps)])
+        if code == 0:
             return died
-        assert done.returncode == KILLED, done.stderr
+        assert code == KILLED, said
         died += 1
 
 
 def stopped_and_resumed(
     name: str, folder: str | Path, *, target: str = "in-process", stop_at: tuple[str, int] = ("ran", 3),
-    parallelisms: tuple[int, int] = (2, 3), modes: tuple[str, str] = ("epochs", "epochs"),
+    parallelisms: tuple[int, int] = (2, 3), modes: tuple[str, str] = ("epochs", "epochs"), backend: str = "hashmap",
 ) -> bool:  # fmt: skip
     """Cancel the job at a step of an epoch and continue it with another parallelism; whether it was still running."""
-    first, second = (Setting(parallelism, mode=mode) for parallelism, mode in zip(parallelisms, modes, strict=True))
+    chosen = zip(parallelisms, modes, strict=True)
+    first, second = (Setting(parallelism, backend, mode=mode) for parallelism, mode in chosen)
 
     def stop(client: JobClient, step: str, epoch: int) -> None:
         if (step, epoch) == stop_at:
@@ -167,6 +171,59 @@ def stopped_with_savepoint_and_restored(
     assert output(folder) != golden(name), "the savepoint was not in the middle"
     _environment(name, folder, target, replace(second, restore_from=path)).execute(name)
     return Path(path)
+
+
+def changed_at_checkpoints(
+    name: str, folder: str | Path, settings: Sequence[Setting], *, target: str = "in-process", each: int = 2
+) -> int:
+    """Cancel the job behind so many checkpoints and continue it with the next setting, and so on.
+
+    Returns how many times it was cancelled while it ran.
+    """
+    cancelled = 0
+    for setting in settings[:-1]:
+        try:
+            _run_with(_at_step("completed", each, lambda client: client.cancel()), name, folder, target, setting)
+            return cancelled
+        except JobCancelledError:
+            cancelled += 1
+    _environment(name, folder, target, settings[-1]).execute(name)
+    return cancelled
+
+
+def changed_by_savepoints(
+    name: str, folder: str | Path, settings: Sequence[Setting], *, target: str = "in-process", step: str = "completed"
+) -> int:
+    """Stop the job with a savepoint at a step of its first checkpoint and begin another one with it, and so on.
+
+    Returns how many savepoints were taken before all was written.
+    """
+    taken, restore_from = 0, None
+    for number, setting in enumerate(settings[:-1]):
+        savepoints: list[CompletableFuture[str]] = []
+        into = str(Path(folder, f"savepoints-{number}"))
+
+        def stop(client: JobClient, into: str = into, found: list[Any] = savepoints) -> None:
+            found.append(client.stop_with_savepoint(False, into))
+
+        _run_with(_at_step(step, 1, stop), name, folder, target, replace(setting, restore_from=restore_from))
+        restore_from = savepoints[0].result()
+        taken += len(output(folder)) < len(golden(name))
+    _environment(name, folder, target, replace(settings[-1], restore_from=restore_from)).execute(name)
+    return taken
+
+
+def _at_step(step: str, number: int, act: Callable[[JobClient], object]) -> Callable[[JobClient, str, int], None]:
+    """Return what does something when a job has reached a step so many times."""
+    reached = 0
+
+    def on_step(client: JobClient, name: str, epoch: int) -> None:
+        nonlocal reached
+        reached += name == step
+        if name == step and reached == number:
+            act(client)
+
+    return on_step
 
 
 def savepoint_beside(
@@ -222,6 +279,11 @@ def rescaled(
 _FORMATS = {False: SavepointFormatType.CANONICAL, True: SavepointFormatType.NATIVE}
 
 
+def use_pipeline(mode: str) -> None:
+    """Let in-process jobs of this process run as a mode wants it."""
+    executors.LocalPipeline = SlowPipeline if mode == UNALIGNED else LocalPipeline  # type: ignore[misc]
+
+
 def _environment(name: str, folder: str | Path, target: str, setting: Setting) -> StreamExecutionEnvironment:
     configuration = Configuration()
     for key, value in {
@@ -238,10 +300,12 @@ def _environment(name: str, folder: str | Path, target: str, setting: Setting) -
     }.items():
         configuration.set_string(key, value)
     if setting.mode != "epochs":
-        configuration.set_string("execution.mode", setting.mode)
+        configuration.set_string("execution.mode", "pipelined" if setting.mode == UNALIGNED else setting.mode)
         configuration.set_string("execution.checkpointing.interval", "1 ms")  # one after every few rounds
         configuration.set_string("restart-strategy.type", "none")
         configuration.set_string("flott.pipelined.round-duration", "1 h")  # as with epochs, above
+    use_pipeline(setting.mode)
+    configuration.set_string("execution.checkpointing.unaligned.enabled", str(setting.mode == UNALIGNED).lower())
     if setting.restore_from is None:
         configuration.set_string("execution.state-recovery.from-latest", "true")
     else:
@@ -281,17 +345,90 @@ class _hook:
         executors.step_hook = None
 
 
-def _run_until_killed(name: str, folder: str, target: str, parallelism: int, mode: str, steps: int) -> None:
-    taken = 0
+def _run_until_killed(
+    name: str, folder: str, target: str, parallelism: str, backend: str, mode: str, steps: str
+) -> None:
+    taken, last = 0, int(steps)
 
     def die(step: str, epoch: int) -> None:
         nonlocal taken
         taken += 1
-        if taken == steps:
+        if taken == last:
             os._exit(KILLED)
 
     with _hook(die):
-        straight_through(name, folder, target=target, parallelism=parallelism, mode=mode)
+        straight_through(name, folder, target=target, parallelism=int(parallelism), backend=backend, mode=mode)
+
+
+def _in_a_process(arguments: list[str]) -> tuple[int, str]:
+    """Run a program in a process of its own; how it ended, and what it said.
+
+    Without Spark it is forked from a process that has imported everything: starting Python takes longer than the run.
+    """
+    target = arguments[2]
+    if target == "in-process":
+        return _Template.of_this_process().run(arguments)
+    done = subprocess.run(
+        [*_COMMAND, "run", *arguments], cwd=ROOT, env=_environment_variables(), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+_COMMAND = [sys.executable, "-m", "tests.programs.runner"]
+
+
+def _environment_variables() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+
+
+class _Template:
+    """A process that has imported all programs, runs none, and forks those that do."""
+
+    _existing: _Template | None = None
+
+    @classmethod
+    def of_this_process(cls) -> _Template:
+        if cls._existing is None:
+            cls._existing = cls()
+            atexit.register(cls._existing._end)
+        return cls._existing
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [*_COMMAND, "fork"], cwd=ROOT, env=_environment_variables(), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def run(self, arguments: list[str]) -> tuple[int, str]:
+        """Run a program in a process that is forked now."""
+        asked, answered = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert answered is not None
+        with tempfile.NamedTemporaryFile("r", suffix=".txt") as said:
+            asked.write(json.dumps([said.name, *arguments]) + "\n")
+            asked.flush()
+            return int(answered.readline()), said.read()
+
+    def _end(self) -> None:
+        self._process.communicate()
+
+
+def _fork_programs() -> None:
+    """Run every program that is asked for on stdin in a fork; answer with the code that it ended with."""
+    for name in PROGRAMS:
+        importlib.import_module(f"tests.programs.{name}")
+    for line in sys.stdin:
+        said, *arguments = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            output = os.open(said, os.O_WRONLY)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            _run_until_killed(*arguments)
+            sys.exit()
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 def _write_golden(name: str) -> None:
@@ -302,8 +439,10 @@ def _write_golden(name: str) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["run", name, folder, target, parallelism, mode, steps]:
-            _run_until_killed(name, folder, target, int(parallelism), mode, int(steps))
+        case ["run", *arguments]:
+            _run_until_killed(*arguments)
+        case ["fork"]:
+            _fork_programs()
         case ["golden", *names]:
             for name in names:
                 _write_golden(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 import traceback
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 from tests.simulation.job_takeover import run_job_takeover
 from tests.simulation.object_takeover import run_object_takeover
+from tests.simulation.pipelined import run_pipelined_variant
 from tests.simulation.simulation import SeedFailed, digest, run_seed
 from tests.simulation.takeover import run_takeover
 
@@ -24,6 +26,8 @@ def main() -> int:
     parser.add_argument("--job-takeover", nargs="*", type=int, default=(), help="such seeds to run again")
     parser.add_argument("--object-takeovers", type=int, default=0, help="how many seeds of leaders in an object store")
     parser.add_argument("--object-takeover", nargs="*", type=int, default=(), help="such seeds to run again")
+    parser.add_argument("--pipelined", type=int, default=0, help="how many seeds of pipelined jobs to run")
+    parser.add_argument("--pipelined-seed", nargs="*", type=int, default=(), help="such seeds to run again")
     parser.add_argument("--start", type=int, default=0, help="the first of them")
     chosen = parser.parse_args()
     for seed in chosen.seed:
@@ -40,14 +44,23 @@ def main() -> int:
     for seed in chosen.object_takeover:
         print(*run_object_takeover(seed).trace, sep="\n")
         print(f"object takeover {seed}: as promised")
+    for seed in chosen.pipelined_seed:
+        pipelined = run_pipelined_variant(seed)
+        print(
+            f"{pipelined}: {pipelined.lives} lives, {pipelined.given_up} checkpoints given up,"
+            f" {pipelined.rescaled} times rescaled, {pipelined.mode_changes} changes of the mode, as promised"
+        )
+    logging.disable()  # of thousands of jobs that fail on purpose
     seeds = range(chosen.start, chosen.start + chosen.seeds)
     takeovers = range(chosen.start, chosen.start + chosen.takeovers)
     job_takeovers = range(chosen.start, chosen.start + chosen.job_takeovers)
     object_takeovers = range(chosen.start, chosen.start + chosen.object_takeovers)
+    pipelined_seeds = range(chosen.start, chosen.start + chosen.pipelined)
     succeeded = [run_many(what, run, of) for what, run, of in (
         ("seeds", run_seed, seeds), ("takeovers", run_takeover, takeovers),
         ("job takeovers", run_job_takeover, job_takeovers),
         ("object takeovers", run_object_takeover, object_takeovers),
+        ("seeds of pipelined jobs", run_pipelined_variant, pipelined_seeds),
     ) if of]  # fmt: skip
     return 0 if all(succeeded) else 1
 

@@ -31,7 +31,7 @@ StartDriver = Callable[..., DriverProcess]
 #: The modules whose tests use the shared Spark context, and those that use the shared JobManager (cluster/conftest.py).
 CONTEXT = (
     "test_basics", "test_batch_mode", "test_batch_tables", "test_compaction", "test_executors", "test_function_forms",
-    "test_kafka", "test_pipelined", "test_programs",
+    "test_kafka", "test_pipelined", "test_pipelined_life", "test_pipelined_slots", "test_programs",
     "test_python_files",
     "test_rescale", "test_savepoints", "test_scheduling", "test_spark_tables", "test_state_tables",
     "test_survival", "test_tables",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(install, timeout=300, check=True)
     (site / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return folder / "bin" / "python"
+
+
+def test_the_wheel_has_the_files_of_the_web_ui(wheel: Path) -> None:
+    static = ROOT / "src" / "flott" / "web" / "static"
+    files = {file.relative_to(ROOT / "src").as_posix() for file in static.rglob("*") if file.is_file()}
+    assert files - set(zipfile.ZipFile(wheel).namelist()) == set()
 
 
 def test_word_count_runs_from_the_wheel_in_an_empty_folder(start_driver: StartDriver, installed: Path) -> None:

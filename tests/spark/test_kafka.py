@@ -53,12 +53,32 @@ def plain_loop(lines: list[str]) -> dict[str, list[str]]:
     return results
 
 
-@pytest.mark.parametrize("place", ["no", "reading", "writing"])
+#: A pipelined job restarts where an epoch is retried by Spark alone.
+PIPELINED = {
+    "execution.mode": "pipelined",
+    "execution.checkpointing.interval": "200 ms",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": 3,
+    "restart-strategy.fixed-delay.delay": "100 ms",
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "options"),
+    [
+        pytest.param("no", {}, id="in epochs"),
+        pytest.param("reading", {}, id="in epochs, reading"),
+        pytest.param("writing", {}, id="in epochs, writing"),
+        pytest.param("reading", PIPELINED, id="pipelined, reading", marks=pytest.mark.long),
+        pytest.param("writing", PIPELINED, id="pipelined, writing"),
+    ],
+)
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     broker: KafkaServer,  # noqa: F811
     environment: MakeEnvironment,
     tmp_path: Path,
     place: str,
+    options: dict[str, object],
 ) -> None:
     lines = [f"k{number % KEYS},{number}" for number in range(RECORDS)]
     source, target = broker.create_topic(partitions=3), broker.create_topic(partitions=2)
@@ -89,7 +109,7 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(
         )
         .build()
     )
-    env = environment({"flott.epoch.max-records": 1500})
+    env = environment({"flott.epoch.max-records": 1500, **options})
     stream = env.from_source(reading, WatermarkStrategy.no_watermarks(), "numbers")
     if place == "reading":
         stream = stream.map(KillsItsWorker(struck, "k1,3")).uid("killer")

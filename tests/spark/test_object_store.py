@@ -14,7 +14,8 @@ import flott.state
 from flott.runtime.storage import opening
 from tests.object_stores.conftest import settings_of
 from tests.object_stores.test_jobs import visible_lines
-from tests.s3_server import BUCKET, NoServer, S3Server, s3_server
+from tests.s3_server import BUCKET, S3Server, s3_server
+from tests.servers.process import NoServer
 from tests.spark.conftest import StartDriver
 from tests.spark.driver_process import SCRIPTS, DriverProcess
 

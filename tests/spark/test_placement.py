@@ -32,6 +32,7 @@ class Stay:
     restarts: int
     workers: int  #: how many Python processes ran tasks
     held: dict[str, list[list[int]]]  #: the tasks that workers held last, besides the running one, by executor
+    read_by: list[str]  #: the executors whose workers have read state files into RocksDB
 
     @property
     def moves(self) -> list[tuple[int, str]]:
@@ -80,6 +81,22 @@ def test_subtasks_stay_with_their_executors_and_move_when_theirs_is_lost(
     assert {subtask for _, subtask in found.moves} == found.orphans
     assert found.workers <= 2 * 5, "Python processes are used again: one for each core, and a spare one"
     found.expect_own_tasks_only()
+
+
+@pytest.mark.long
+def test_slots_of_a_pipelined_job_return_to_their_executors_and_read_no_state_there(
+    start_driver: StartDriver, tmp_path: Path
+) -> None:
+    found = stay(start_driver, tmp_path / "job", CLUSTER, epochs=600, kill_after=2, mode="pipelined")
+    assert found.restarts == 1
+    assert len(found.places) > 3, "there are checkpoints before and after"
+    assert len(set(found.places[0].values())) == 4, "every executor has a slot"
+    assert len(set(found.places[-1].values())) == 4
+    assert found.orphans
+    assert {subtask for _, subtask in found.moves} == found.orphans, "the others returned to their executors"
+    assert {epoch for epoch, _ in found.moves} == {3}, "none moves later"
+    survivors = {executor for subtask, executor in found.places[0].items() if subtask not in found.orphans}
+    assert not survivors & set(found.read_by), "they have their state"
 
 
 @pytest.mark.long

@@ -147,11 +147,18 @@ class TestWorkers:
 class TestDriver:
     """A driver that dies at any step is continued by the next one."""
 
+    @pytest.mark.parametrize(
+        "places",
+        [
+            pytest.param(("account", "acknowledged", "completed"), id="around the checkpoint"),
+            pytest.param(("planned", "read", "ran", "completed"), id="other steps", marks=pytest.mark.long),
+        ],
+    )
     def test_drivers_that_are_killed_one_after_the_other_are_continued_by_the_next_one(
-        self, survivor: Survivor, undisturbed: Output
+        self, survivor: Survivor, undisturbed: Output, places: tuple[str, ...]
     ) -> None:
         options = None
-        for place in ("planned", "read", "account", "ran", "acknowledged", "completed"):
+        for place in places:
             survivor.be_killed(place, options)
             assert survivor.output.ledger == [row for row in undisturbed.ledger if row[1] < 1000], "of two epochs"
             assert set(survivor.output.files) <= set(undisturbed.files)
@@ -221,7 +228,7 @@ class TestLocalState:
         survivor.expect_clean()
         assert not list(survivor.folder.glob("local/*")), "the databases go with the job"
 
-    @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
+    @pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.long)])
     def test_a_tree_that_is_killed_and_loses_its_disk_is_continued_on_either_backend(
         self, survivor: Survivor, undisturbed: Output, rocksdb: dict[str, str], backend: str
     ) -> None:

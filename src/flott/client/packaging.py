@@ -18,13 +18,13 @@ from flott.graph.stream_graph import StreamGraph
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.dependencies.job_dependencies import job_dependencies, names_of, without_paths
 from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph
-from flott.runtime.jobmanager.submission import CLUSTER_PREFIXES, JobSubmission
+from flott.runtime.jobmanager.submission import JobSubmission, belongs_to_cluster
 
 #: Names of files and folders that mean something where the program runs.
 _PATHS = (options.CHECKPOINT_DIR, options.SAVEPOINT_DIR, options.RECOVERY_PATH)
 
-#: How the keys of options begin that do not belong to a job: how the cluster is reached and what it runs on.
-_NOT_OF_THE_JOB = (*CLUSTER_PREFIXES, "spark.", options.TARGET.key, cluster_options.ATTACHED.key)
+#: How the keys of other options begin that do not belong to a job: what the cluster runs on.
+_NOT_OF_THE_JOB = ("spark.", options.TARGET.key, cluster_options.ATTACHED.key)
 
 #: A graph is functions, not data: a list of millions of elements belongs into a file.
 GRAPH_LIMIT_BYTES = 64 << 20
@@ -78,7 +78,7 @@ def _portable(configuration: Configuration) -> Configuration:
     """Return the settings so that they mean the same in another working directory."""
     portable = without_paths(configuration)
     for key in portable.key_set():
-        if key.startswith(_NOT_OF_THE_JOB):
+        if belongs_to_cluster(key) or key.startswith(_NOT_OF_THE_JOB):
             portable.remove_config(key)
     for option in _PATHS:
         path = portable.get(option)

@@ -171,6 +171,14 @@ GATEWAY_MAX_STATEMENTS = (
     .with_description("The number of statements that the SQL gateway runs at a time.")
 )  # fmt: skip
 
+SQL_MAX_SESSIONS = (
+    _key("flott.sql.max-sessions").int_type().default_value(16).at_least(0)
+    .with_description(
+        "The number of SQL sessions that a JobManager has at a time, for its web page and for clients of"
+        " /flott/sql; 0: it has none."
+    )
+)  # fmt: skip
+
 # ------------------------------------------------------------------------------------------------------------- clients
 
 REST_CONNECTION_TIMEOUT = (

@@ -16,7 +16,6 @@ _CLOSURE_CLEANER = "pipeline.closure-cleaner-level"
 _FORCE_AVRO = "pipeline.force-avro"
 _FORCE_KRYO = "pipeline.force-kryo"
 _GENERIC_TYPES = "pipeline.generic-types"
-_LATENCY_INTERVAL = "metrics.latency.interval"
 _SNAPSHOT_COMPRESSION = "execution.checkpointing.snapshot-compression"
 _CANCELLATION_INTERVAL = "task.cancellation.interval"
 
@@ -76,12 +75,6 @@ class IgnoredExecutionSettings:
     def get_registered_pojo_types(self) -> list[str]:
         """Return nothing: there are no Java classes to serialize."""
         return []
-
-    def set_latency_tracking_interval(self, interval: int) -> Self:
-        return self._set(_LATENCY_INTERVAL, f"{interval} ms")
-
-    def get_latency_tracking_interval(self) -> int:
-        return self._milliseconds(_LATENCY_INTERVAL, 0)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> Self:
         return self._set(_SNAPSHOT_COMPRESSION, str(bool(use_snapshot_compression)).lower())

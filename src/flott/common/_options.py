@@ -53,11 +53,18 @@ AUTO_GENERATE_UIDS = (
 )  # fmt: skip
 AUTO_WATERMARK_INTERVAL = (
     _key("pipeline.auto-watermark-interval").duration_type().default_value(200)
-    .with_description("Accepted without effect: event time advances at the end of every epoch.")
+    .with_description(
+        "How often watermark generators emit periodically in a pipelined job while a round of a source takes long; 0:"
+        " at the end of rounds only, where they emit in any case. In epochs they emit at the end of every epoch."
+    )
 )  # fmt: skip
 OBJECT_REUSE = (
-    _key("pipeline.object-reuse").boolean_type().default_value(True)
-    .with_description("Accepted without effect: chained Python functions always pass the object itself.")
+    _key("pipeline.object-reuse").boolean_type().default_value(False)
+    .with_description(
+        "Whether tasks of a pipelined job that share a process hand all records to each other as they are: then no"
+        " function may change a record that it has emitted or was given. Otherwise only numbers, texts, tuples of them"
+        " and columns are. Chained functions always pass the object itself."
+    )
 )  # fmt: skip
 GLOBAL_JOB_PARAMETERS = (
     _key("pipeline.global-job-parameters").map_type().default_value({})
@@ -105,8 +112,17 @@ BUFFER_TIMEOUT = (
     _key("execution.buffer-timeout.interval").duration_type().default_value(100).at_least(0)
     .with_fallback_keys("execution.buffer-timeout")
     .with_description(
-        "How long a busy task of a pipelined job may collect records before it sends them. A task that has nothing else"
-        " to do sends them at once. Without effect in epochs."
+        "How long a busy task of a pipelined job may collect records before it sends them. 0: it sends them after every"
+        " piece of work, a batch that was read or a buffer that was processed. A task that has nothing else to do sends"
+        " them at once. Without effect in epochs."
+    )
+)  # fmt: skip
+BUFFER_TIMEOUT_ENABLED = (
+    _key("execution.buffer-timeout.enabled").boolean_type().default_value(True)
+    .with_description(
+        "Whether busy tasks of a pipelined job send buffers that are not full after a time. If not, buffers leave when"
+        " they are full, when their task has nothing else to do, and before event time: sources that are followed, and"
+        " timers of busy tasks, move it every pipeline.auto-watermark-interval."
     )
 )  # fmt: skip
 TARGET = (
@@ -134,6 +150,22 @@ CHECKPOINTING_MODE = (
         " so that it may count twice after a failure (AT_LEAST_ONCE). Epochs are exactly-once in either case."
     )
 )  # fmt: skip
+UNALIGNED_CHECKPOINTS = (
+    _key("execution.checkpointing.unaligned.enabled").boolean_type().default_value(False)
+    .with_fallback_keys("execution.checkpointing.unaligned")
+    .with_description(
+        "Whether barriers of a pipelined job overtake buffers, so that back pressure does not delay checkpoints. What"
+        " they overtake is saved with the checkpoint. Without effect in epochs and with AT_LEAST_ONCE."
+    )
+)  # fmt: skip
+ALIGNED_CHECKPOINT_TIMEOUT = (
+    _key("execution.checkpointing.aligned-checkpoint-timeout").duration_type().default_value(0).at_least(0)
+    .with_fallback_keys("execution.checkpointing.alignment-timeout")
+    .with_description(
+        "With unaligned checkpoints: the time for which barriers keep their place. A checkpoint that takes longer"
+        " becomes unaligned; with 0 every checkpoint is."
+    )
+)  # fmt: skip
 CHECKPOINT_MIN_PAUSE = (
     _key("execution.checkpointing.min-pause").duration_type().default_value(0).at_least(0)
     .with_description("The minimum time between the end of an epoch (which is a checkpoint) and the start of the next.")
@@ -149,7 +181,8 @@ TOLERABLE_FAILED_CHECKPOINTS = (
     _key("execution.checkpointing.tolerable-failed-checkpoints").int_type().default_value(0).at_least(0)
     .with_description(
         "How many consecutive checkpoints may fail, because storage fails or an epoch exceeds its timeout, before the"
-        " restart strategy is applied. Until then the epoch is retried immediately."
+        " restart strategy is applied. Until then the epoch is retried immediately; a pipelined job runs on and takes"
+        " the next checkpoint after its interval."
     )
 )  # fmt: skip
 CHECKPOINTS_RETAINED = (
@@ -364,7 +397,19 @@ EXCHANGE_BUFFER_RECORDS = (
 )  # fmt: skip
 EXCHANGE_MEMORY = (
     _key("flott.exchange.memory").memory_type().default_value(256 * _MEGABYTE).at_least(1)
-    .with_description("The size of the input buffers that a task holds in memory before it spills to disk.")
+    .with_description(
+        "The size of the input buffers of a task. In epochs it holds so much in memory before it spills to disk. In"
+        " pipelined jobs it takes so much from its senders before it has processed any of it: 2 to 16 buffers of 128 kb"
+        " from each, unless taskmanager.memory.network.max says otherwise; nothing is spilled."
+    )
+)  # fmt: skip
+NETWORK_MEMORY_MAX = (
+    _key("taskmanager.memory.network.max").memory_type().no_default_value().at_least(1)
+    .with_description(
+        "The memory of a slot of a pipelined job for buffers that its tasks receive and send. Each connection of two"
+        " tasks takes 2 to 16 buffers of 128 kb at its receiver, and up to 3 at its sender; a job for which that is too"
+        " little is refused with the size it needs. Unset: flott.exchange.memory for what each task receives."
+    )
 )  # fmt: skip
 STORAGE_SYNC = (
     _key("flott.storage.sync").boolean_type().default_value(True)
@@ -398,6 +443,61 @@ S3_SECRET_KEY = (
 S3_SESSION_TOKEN = (
     _key("s3.session-token").string_type().no_default_value()
     .with_description("The session token of a temporary s3.access-key; a secret.")
+)  # fmt: skip
+HEARTBEAT_INTERVAL = (
+    _key("heartbeat.interval").duration_type().default_value(10 * _SECOND).at_least(1)
+    .with_description("How often a slot of a pipelined job tells the driver that it lives.")
+)  # fmt: skip
+HEARTBEAT_TIMEOUT = (
+    _key("heartbeat.timeout").duration_type().default_value(50 * _SECOND).at_least(1)
+    .with_description(
+        "A slot of a pipelined job that has told the driver nothing for this time is lost, and the tasks restart from"
+        " the last checkpoint. More than heartbeat.interval."
+    )
+)  # fmt: skip
+SLOT_REQUEST_TIMEOUT = (
+    _key("slot.request.timeout").duration_type().default_value(5 * _MINUTE).at_least(1)
+    .with_description(
+        "How long a pipelined job waits until enough cores of Spark are free for all its slots. Then its tasks fail,"
+        " and the restart strategy decides."
+    )
+)  # fmt: skip
+INTERNAL_TLS = (
+    _key("security.ssl.internal.enabled").boolean_type().default_value(False)
+    .with_description(
+        "Whether the connections of pipelined jobs between hosts use TLS. Both sides then show a certificate."
+    )
+)  # fmt: skip
+INTERNAL_TLS_CERTIFICATE = (
+    _key("flott.internal.ssl.certificate").string_type().no_default_value()
+    .with_description("The certificate of all processes of a job, with its chain: a PEM file of the driver.")
+)  # fmt: skip
+INTERNAL_TLS_KEY = (
+    _key("flott.internal.ssl.key").string_type().no_default_value()
+    .with_description("The private key of flott.internal.ssl.certificate: a PEM file of the driver, not encrypted.")
+)  # fmt: skip
+INTERNAL_TLS_CA = (
+    _key("flott.internal.ssl.ca").string_type().no_default_value()
+    .with_description("The CA certificates for the certificates of the other side: a PEM file of the driver.")
+)  # fmt: skip
+LATENCY_INTERVAL = (
+    _key("metrics.latency.interval").duration_type().default_value(0).at_least(0)
+    .with_description(
+        "How often every subtask of a source of a pipelined job sends a latency marker, which is passed on behind the"
+        " records before it and whose age is measured at every operator; 0: never. Without effect in epochs, which have"
+        " no markers."
+    )
+)  # fmt: skip
+LATENCY_GRANULARITY = (
+    _key("metrics.latency.granularity").enum_type(("single", "operator", "subtask")).default_value("operator")
+    .with_description(
+        "Which markers are measured as one at a subtask of an operator: those of all sources (single), of one source"
+        " (operator), or of one subtask of a source (subtask). Each gives a histogram of its own."
+    )
+)  # fmt: skip
+LATENCY_HISTORY = (
+    _key("metrics.latency.history-size").int_type().default_value(128).at_least(1)
+    .with_description("How many latency markers the numbers of a histogram cover: the last ones.")
 )  # fmt: skip
 OBJECT_STORE_REQUEST_TIMEOUT = (
     _key("flott.object-store.request-timeout").duration_type().default_value(30 * _SECOND).at_least(100)
@@ -437,7 +537,7 @@ _WITHOUT_EFFECT = (
     "client.", "classloader.", "security.", "high-availability", "heartbeat.", "akka.", "pekko.", "blob.", "fs.",
     "state.backend.rocksdb.", "state.backend.incremental", "state.backend.local-recovery",
     "state.backend.changelog.", "execution.checkpointing.snapshot-compression", "execution.checkpointing.local-backup.",
-    "yarn.", "kubernetes.", "execution.buffer-timeout", "execution.checkpointing.unaligned",
+    "yarn.", "kubernetes.", "execution.checkpointing.unaligned",
     "execution.checkpointing.mode",
     "execution.checkpointing.incremental", "execution.checkpointing.max-concurrent-checkpoints",
 )  # fmt: skip
@@ -471,6 +571,11 @@ def option_of(key: str) -> ConfigOption[Any] | None:
 def read(configuration: Configuration, option: ConfigOption[T]) -> T:
     """Return the typed value of an option, or its default: durations in milliseconds, sizes in bytes."""
     return configuration.get(option)
+
+
+def buffer_timeout_ms(configuration: Configuration) -> int | None:
+    """Return how long a busy task of a pipelined job collects records; None: until buffers are full."""
+    return read(configuration, BUFFER_TIMEOUT) if read(configuration, BUFFER_TIMEOUT_ENABLED) else None
 
 
 def object_store_settings(configuration: Configuration) -> ObjectStoreSettings:

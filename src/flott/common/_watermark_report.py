@@ -38,6 +38,30 @@ class HoldCause(Enum):
 
 
 @dataclass(frozen=True)
+class SentenceInstant:
+    """A moment in a sentence. As text it is UTC; a page writes it in the zone of its reader."""
+
+    at_ms: int
+    exact: bool = False  #: to the millisecond
+
+    def __str__(self) -> str:
+        return f"{instant_text(self.at_ms, 'milliseconds' if self.exact else 'seconds')} UTC"
+
+
+#: A sentence whose moments are data.
+Sentence = tuple[str | SentenceInstant, ...]
+
+
+def sentence_text(sentence: Sentence) -> str:
+    """Return a sentence as text.
+
+    >>> sentence_text(("It stands since ", SentenceInstant(1_700_000_000_000), "."))
+    'It stands since 2023-11-14 22:13:20 UTC.'
+    """
+    return "".join(map(str, sentence))
+
+
+@dataclass(frozen=True)
 class Hold:
     """One cause that holds event time back, and its remedy."""
 
@@ -45,9 +69,11 @@ class Hold:
     operator: str
     watermark: int
     since_ms: int | None  #: the time since which it has not moved; None if unknown
-    finding: str  #: a sentence
+    finding: str  #: a sentence; its moments are UTC
     remedy: str  #: a sentence; empty if nothing is to be done
     split: str | None = None  #: the split of a source, or the subtask of a generator in the middle of a stream
+    finding_parts: Sentence = ()  #: the same sentences, with their moments as data
+    remedy_parts: Sentence = ()
 
 
 @dataclass(frozen=True)
@@ -61,6 +87,7 @@ class TimePlace:
     holds: bool = False
     since_ms: int | None = None  #: the time since which its event time has not moved
     inputs: tuple[TimePlace, ...] = ()
+    id: str = ""  #: of the operator, or of its split; a place that feeds several others is in the report again
 
 
 @dataclass(frozen=True)
@@ -114,6 +141,12 @@ def watermark_text(watermark: int) -> str:
     if watermark >= MAX_WATERMARK:
         return "end of input"
     return instant_text(watermark, "milliseconds")
+
+
+def watermark_part(watermark: int) -> str | SentenceInstant:
+    """Return a watermark as a part of a sentence."""
+    is_time = MIN_WATERMARK < watermark < MAX_WATERMARK
+    return SentenceInstant(watermark, exact=True) if is_time else watermark_text(watermark)
 
 
 def instant_text(millis: int, precision: str = "seconds") -> str:

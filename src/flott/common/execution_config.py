@@ -92,6 +92,15 @@ class ExecutionConfig(IgnoredExecutionSettings):
         self._configuration.set(options.GLOBAL_JOB_PARAMETERS, global_job_parameters_dict)
         return self
 
+    def get_latency_tracking_interval(self) -> int:
+        """Return how often sources of a pipelined job send latency markers, in milliseconds; 0: never."""
+        return options.read(self._configuration, options.LATENCY_INTERVAL)
+
+    def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
+        """Set how often sources of a pipelined job send latency markers, in milliseconds; 0 or less: never."""
+        self._configuration.set(options.LATENCY_INTERVAL, Duration.of_millis(max(0, interval)))
+        return self
+
     def get_task_cancellation_timeout(self) -> int:
         return options.read(self._configuration, cluster_options.CANCELLATION_TIMEOUT)
 

@@ -120,7 +120,11 @@ class DataStream(ProgramStep, Generic[T]):
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Accept and ignore the setting, for ported programs."""
         self._operator("set_buffer_timeout")
-        without_effect(f"set_buffer_timeout({timeout_millis})", "records wait for nothing but the end of their epoch")
+        without_effect(
+            f"set_buffer_timeout({timeout_millis}) of a stream",
+            "pipelined jobs have one buffer timeout for all operators: set_buffer_timeout() of the environment, or"
+            " execution.buffer-timeout.interval; in epochs, records wait for nothing but the end of their epoch",
+        )
         return self
 
     def start_new_chain(self) -> Self:

@@ -9,16 +9,6 @@ from __future__ import annotations
 import logging
 from typing import Self
 
-from flott.common._value_types import BOOLEAN, DURATION
-from flott.common.config_options import ConfigOption
-from flott.common.configuration import Configuration
-
-#: Flink's options of the buffer timeout. They are read for ported programs that ask for them, and have no effect.
-BUFFER_TIMEOUT = ConfigOption(
-    "execution.buffer-timeout.interval", DURATION, 100, fallback_keys=("execution.buffer-timeout",)
-)
-BUFFER_TIMEOUT_ENABLED = ConfigOption("execution.buffer-timeout.enabled", BOOLEAN, True)
-
 _porting = logging.getLogger("flott.porting")
 
 
@@ -27,28 +17,16 @@ def without_effect(call: str, reason: str) -> None:
     _porting.warning("%s has no effect in Flott: %s.", call, reason)
 
 
+def only_pipelined(call: str, reason: str) -> None:
+    """Log that a call has no effect in epochs, and why."""
+    _porting.warning("%s has an effect in pipelined jobs only (execution.mode): %s.", call, reason)
+
+
 class IgnoredSettings:
     """The settings of the environment that have no effect."""
 
-    _configuration: Configuration
-
     def __init__(self) -> None:
         self._changelog_enabled: bool | None = None
-
-    def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Accept and ignore the setting, for ported programs."""
-        self._configuration.set(BUFFER_TIMEOUT_ENABLED, timeout_millis >= 0)
-        self._configuration.set(BUFFER_TIMEOUT, max(0, timeout_millis))
-        without_effect(
-            f"set_buffer_timeout({timeout_millis})",
-            "records wait for nothing but the end of their epoch; see flott.epoch.target-duration",
-        )
-        return self
-
-    def get_buffer_timeout(self) -> int:
-        """Return the value that was set, here or by ``execution.buffer-timeout``, in milliseconds. -1: disabled."""
-        enabled = self._configuration.get(BUFFER_TIMEOUT_ENABLED)
-        return self._configuration.get(BUFFER_TIMEOUT) if enabled else -1
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
         """Accept and ignore the setting, for ported programs."""

@@ -11,12 +11,14 @@ import logging
 from typing import Any, TypeVar
 
 from flott.common._options import (
+    ALIGNED_CHECKPOINT_TIMEOUT,
     ALL_OPTIONS,
     CHECKPOINT_INTERVAL,
     CHECKPOINT_MIN_PAUSE,
     CHECKPOINT_RETENTION,
     CHECKPOINT_TIMEOUT,
     TOLERABLE_FAILED_CHECKPOINTS,
+    UNALIGNED_CHECKPOINTS,
 )
 from flott.common.config_options import ConfigOption, ConfigOptions
 from flott.common.configuration import Configuration
@@ -39,17 +41,9 @@ _MAX_CONCURRENT = (
     _key("execution.checkpointing.max-concurrent-checkpoints").int_type().default_value(1).at_least(1)
     .with_description("epochs end one after the other, so there is one checkpoint at a time")
 )  # fmt: skip
-_UNALIGNED = (
-    _key("execution.checkpointing.unaligned.enabled").boolean_type().default_value(False)
-    .with_description("nothing is in flight between epochs, so there is nothing to align")
-)  # fmt: skip
 _FORCE_UNALIGNED = (
     _key("execution.checkpointing.unaligned.forced").boolean_type().default_value(False)
-    .with_description("nothing is in flight between epochs, so there is nothing to align")
-)  # fmt: skip
-_ALIGNED_TIMEOUT = (
-    _key("execution.checkpointing.aligned-checkpoint-timeout").duration_type().default_value(0).at_least(0)
-    .with_description("nothing is in flight between epochs, so there is nothing to align")
+    .with_description("there are no iterations, and edges that cannot be unaligned stay aligned")
 )  # fmt: skip
 
 _KEYS_WITH_MEANING = frozenset(key for option in ALL_OPTIONS for key in option.spellings())
@@ -140,19 +134,21 @@ class CheckpointConfig:
         return ExternalizedCheckpointRetention[self._read(CHECKPOINT_RETENTION)]
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        return self._read(_UNALIGNED)
+        return self._read(UNALIGNED_CHECKPOINTS)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        return self._write(_UNALIGNED, enabled)
+        """Let barriers of a pipelined job overtake buffers, so that back pressure does not delay checkpoints."""
+        return self._write(UNALIGNED_CHECKPOINTS, enabled)
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        return self._write(_ALIGNED_TIMEOUT, alignment_timeout)
+        """Set how long barriers keep their place before a checkpoint becomes unaligned."""
+        return self._write(ALIGNED_CHECKPOINT_TIMEOUT, alignment_timeout)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        return Duration.of_millis(self._read(_ALIGNED_TIMEOUT))
+        return Duration.of_millis(self._read(ALIGNED_CHECKPOINT_TIMEOUT))
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """Set the timeout: the older name of :meth:`set_aligned_checkpoint_timeout`. Deprecated in Flink."""

@@ -23,7 +23,7 @@ from flott.common.typeinfo._infer import TypeHint
 from flott.common.typeinfo._types import Types
 from flott.common.watermark_strategy import WatermarkStrategy
 from flott.datastream._data_stream import DataStream, check_strategy, check_type
-from flott.datastream._ignored_settings import IgnoredSettings
+from flott.datastream._ignored_settings import IgnoredSettings, only_pipelined
 from flott.datastream._step_settings import check_max_parallelism, check_parallelism
 from flott.datastream.checkpoint_config import CheckpointConfig
 from flott.datastream.checkpointing_mode import CheckpointingMode
@@ -114,6 +114,29 @@ class StreamExecutionEnvironment(IgnoredSettings):
     def get_max_parallelism(self) -> int:
         """Return the default maximum parallelism of operators."""
         return self.get_config().get_max_parallelism()
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """Set how long a busy task of a pipelined job may collect records before it sends them.
+
+        0: it sends them after every piece of work. -1: only buffers that are full. An idle task sends them at once.
+        """
+        if timeout_millis < -1:
+            raise ProgramError(
+                f"set_buffer_timeout() takes milliseconds, 0 or -1 (only full buffers), found {timeout_millis}."
+            )
+        self._configuration.set(options.BUFFER_TIMEOUT_ENABLED, timeout_millis >= 0)
+        self._configuration.set(options.BUFFER_TIMEOUT, max(0, timeout_millis))
+        if options.read(self._configuration, options.EXECUTION_MODE) == "epochs":
+            only_pipelined(
+                f"set_buffer_timeout({timeout_millis})",
+                "in epochs, records wait for nothing but the end of their epoch; see flott.epoch.target-duration",
+            )
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """Return the value that was set, here or by ``execution.buffer-timeout``, in milliseconds. -1: disabled."""
+        timeout = options.buffer_timeout_ms(self._configuration)
+        return -1 if timeout is None else timeout
 
     def get_default_local_parallelism(self) -> int:
         """Return the parallelism if none is set: the number of cores this process may use."""

@@ -20,6 +20,7 @@ class Scope(Enum):
     JOB = "job"
     TASK = "task"  #: a subtask of a vertex
     OPERATOR = "operator"  #: a subtask of an operator
+    LATENCY = "latency"  #: the ways from a source to a subtask of an operator
 
 
 class Kind(Enum):
@@ -96,8 +97,12 @@ def find(scope: Scope, name: str) -> EngineMetric | None:
 
 
 def describe(name: str) -> str | None:
-    """Return the description of a metric, or None if the engine has no metric of this name."""
-    return next((rows[name].help for rows in ROWS.values() if name in rows), None)
+    """Return the description of a metric, or None if the engine has no metric of this name.
+
+    Those of latency have names that a program's own metrics may have, too: ``find`` returns them.
+    """
+    found = (rows[name].help for scope, rows in ROWS.items() if name in rows and scope is not Scope.LATENCY)
+    return next(found, None)
 
 
 def define(metric: EngineMetric) -> EngineMetric:
@@ -139,6 +144,8 @@ _gauge("taskSlotsAvailable", Scope.JOB_MANAGER, "slots", "Tasks that could run i
 
 _counter("numRestarts", Scope.JOB, "restarts", "Restarts of the job, including those of its process.")
 _counter("fullRestarts", Scope.JOB, "restarts", "The same as numRestarts: a restart is always of the whole job.")
+_counter("numModeChanges", Scope.JOB, "changes", "How often an adaptive job has changed between epochs and pipelined.")
+_gauge("isPipelined", Scope.JOB, "", "1 while tasks run continuously, 0 while the job runs in epochs.")
 _gauge(
     "uptime", Scope.JOB, _MS, "Milliseconds that the job has been running without interruption; -1 when it has ended."
 )
@@ -172,6 +179,24 @@ _gauge(
 )
 _gauge("epochRunTime", Scope.JOB, _MS, "Milliseconds the tasks of the last epoch took.")
 _gauge(
+    "epochAlignTime",
+    Scope.JOB,
+    _MS,
+    "Milliseconds until the barriers of the last checkpoint had come through to all subtasks, of a pipelined job.",
+)
+_gauge(
+    "epochSyncTime",
+    Scope.JOB,
+    _MS,
+    "Milliseconds after that until all subtasks had taken their state aside, of a pipelined job.",
+)
+_gauge(
+    "epochFilesTime",
+    Scope.JOB,
+    _MS,
+    "Milliseconds after that until the state files were durable, of a pipelined job, which processes meanwhile.",
+)
+_gauge(
     "epochAckTime", Scope.JOB, _MS, "Milliseconds from the last report of the epoch until its checkpoint was durable."
 )
 _gauge("epochCommitTime", Scope.JOB, _MS, "Milliseconds the sinks took to commit.")
@@ -187,8 +212,8 @@ _meter("numRecordsOutPerSecond", Scope.JOB, "records/s", _OUT_RATE, "numRecordsO
 
 TASK_RECORDS_IN = _counter("numRecordsIn", Scope.TASK, _RECORDS, _IN)
 TASK_RECORDS_OUT = _counter("numRecordsOut", Scope.TASK, _RECORDS, _OUT)
-TASK_BYTES_IN = _counter("numBytesIn", Scope.TASK, _BYTES, "Bytes that came from other tasks.")
-TASK_BYTES_OUT = _counter("numBytesOut", Scope.TASK, _BYTES, "Bytes that went to other tasks.")
+TASK_BYTES_IN = _counter("numBytesIn", Scope.TASK, _BYTES, "Bytes of encoded records that came from other tasks.")
+TASK_BYTES_OUT = _counter("numBytesOut", Scope.TASK, _BYTES, "Bytes of encoded records that went to other tasks.")
 _meter("numRecordsInPerSecond", Scope.TASK, "records/s", _IN_RATE, "numRecordsIn")
 _meter("numRecordsOutPerSecond", Scope.TASK, "records/s", _OUT_RATE, "numRecordsOut")
 _meter("numBytesInPerSecond", Scope.TASK, "bytes/s", "Bytes that came in, per second over the last ten.", "numBytesIn")
@@ -217,6 +242,20 @@ TASK_BUSY_MS = _counter("accumulateBusyTimeMs", Scope.TASK, _MS, "Milliseconds s
 TASK_IDLE_MS = _counter("accumulateIdleTimeMs", Scope.TASK, _MS, "Milliseconds spent waiting.")
 TASK_BACK_PRESSURED_MS = _counter(
     "accumulateBackPressuredTimeMs", Scope.TASK, _MS, "Milliseconds in which a receiver took no more output."
+)
+TASK_ALIGNMENT_NANOS = _gauge(
+    "checkpointAlignmentTime",
+    Scope.TASK,
+    "ns",
+    "Nanoseconds from the first barrier of the last checkpoint to the last one, of a pipelined job.",
+    Combine.MAX,
+)
+TASK_START_DELAY_NANOS = _gauge(
+    "checkpointStartDelayNanos",
+    Scope.TASK,
+    "ns",
+    "Nanoseconds from the trigger of the last checkpoint to its first barrier, of a pipelined job.",
+    Combine.MAX,
 )
 TASK_MOVES = _counter(
     "numMoves", Scope.TASK, "epochs", "Epochs that ran on another executor than the epoch before, where the state is."
@@ -279,3 +318,21 @@ PENDING_BYTES = _gauge(
     Combine.SUM,
     (Scope.JOB,),
 )
+
+# --- the ways from a source to a subtask of an operator: the ages of latency markers ---------------------------------
+
+_AGES = "of the last latency markers that came to the operator, in milliseconds."
+
+LATENCY = _gauge("latency", Scope.LATENCY, _MS, f"The age {_AGES} It has the label `quantile`; not in REST.")
+LATENCY_COUNT = _counter("latency_count", Scope.LATENCY, "markers", "Latency markers that came to the operator.")
+_gauge("latency_min", Scope.LATENCY, _MS, f"The least age {_AGES}")
+_gauge("latency_max", Scope.LATENCY, _MS, f"The greatest age {_AGES}")
+_gauge("latency_mean", Scope.LATENCY, _MS, f"The mean age {_AGES}")
+_gauge("latency_stddev", Scope.LATENCY, _MS, f"The standard deviation of the ages {_AGES}")
+_gauge("latency_median", Scope.LATENCY, _MS, f"The median age {_AGES}")
+_gauge("latency_p75", Scope.LATENCY, _MS, f"The 75th percentile of the ages {_AGES}")
+_gauge("latency_p90", Scope.LATENCY, _MS, f"The 90th percentile of the ages {_AGES}")
+_gauge("latency_p95", Scope.LATENCY, _MS, f"The 95th percentile of the ages {_AGES}")
+_gauge("latency_p98", Scope.LATENCY, _MS, f"The 98th percentile of the ages {_AGES}")
+_gauge("latency_p99", Scope.LATENCY, _MS, f"The 99th percentile of the ages {_AGES}")
+_gauge("latency_p999", Scope.LATENCY, _MS, f"The 99.9th percentile of the ages {_AGES}")

@@ -90,6 +90,7 @@ def _quality(text: str) -> float:
 class _Shape:
     """What rows with the same metrics share: the families that their numbers belong to."""
 
+    scope: tuple[str, ...]
     families: tuple[str, ...]
     metrics: tuple[str, ...]  #: the first of each family, if several have the same name in the text
     whole: bool  #: whether these are all metrics of the row, in its order
@@ -136,7 +137,7 @@ class Exposition:
             for name, metric, column in zip(shape.families, shape.metrics, zip(*found, strict=True), strict=True):
                 family = families.get(name)
                 if family is None:
-                    family = families[name] = _head(name, metric, form)
+                    family = families[name] = _head(shape.scope, name, metric, form)
                 family += column
         return families
 
@@ -175,7 +176,7 @@ def _shape(row: MetricRow) -> _Shape:
     first: dict[str, str] = {}
     for metric in row.numbers:
         first.setdefault(family_name(row.scope, metric), metric)
-    return _Shape(tuple(first), tuple(first.values()), len(first) == len(row.numbers))
+    return _Shape(row.scope, tuple(first), tuple(first.values()), len(first) == len(row.numbers))
 
 
 def _those_left(
@@ -189,13 +190,13 @@ def _those_left(
         if text is not None and family not in told
     ]
     families, metrics, lines = zip(*left, strict=True) if left else ((), (), ())
-    return _Shape(families, metrics, whole=False), lines
+    return _Shape(shape.scope, families, metrics, whole=False), lines
 
 
-def _head(name: str, metric: str, form: TextFormat) -> list[str]:
+def _head(scope: tuple[str, ...], name: str, metric: str, form: TextFormat) -> list[str]:
     """Return the lines that precede a family."""
     escapes = _ESCAPES if form is TextFormat.OPENMETRICS else _HELP_ESCAPES
-    return [f"# HELP {name} {help_of(metric).translate(escapes)}", f"# TYPE {name} gauge"]
+    return [f"# HELP {name} {help_of(scope, metric).translate(escapes)}", f"# TYPE {name} gauge"]
 
 
 def _texts(values: Iterable[int | float]) -> Sequence[str | None]:

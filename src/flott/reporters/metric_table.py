@@ -7,6 +7,7 @@ Prometheus joins the parts of a name by ``_``, OpenTelemetry by dots:
     flink_taskmanager_Status_JVM_Memory_Heap_Used     an executor
     flink_taskmanager_job_task_numRecordsIn           a subtask of a vertex
     flink_taskmanager_job_task_operator_numRecordsIn  a subtask of an operator, the user's metrics among them
+    flink_taskmanager_job_latency_..._latency         the age of latency markers, with the label quantile as in Flink
 
 A job that has ended has no metrics, as in Flink.
 """
@@ -17,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flott.common.job_status import JobStatus
-from flott.metrics._engine_metrics import Kind, Scope, describe, find
+from flott.metrics._engine_metrics import LATENCY as LATENCY_AGE
+from flott.metrics._engine_metrics import LATENCY_COUNT, EngineMetric, Kind, Scope, describe, find
 from flott.runtime.jobmanager.gateway import ClusterGateway
 from flott.runtime.jobmanager.views.graph_view import metric_scope
 from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView
@@ -49,6 +51,8 @@ JOB = ("jobmanager", "job")
 EXECUTOR = ("taskmanager",)
 TASK = ("taskmanager", "job", "task")
 OPERATOR = ("taskmanager", "job", "task", "operator")
+#: The beginning: the names of the labels follow, as in Flink.
+LATENCY = ("taskmanager", "job", "latency")
 
 #: The scope of the engine's table that each of these stands for. Spark names the metrics of executors.
 _SCOPES = {CLUSTER: Scope.JOB_MANAGER, JOB: Scope.JOB, TASK: Scope.TASK, OPERATOR: Scope.OPERATOR}
@@ -67,7 +71,7 @@ def rows_of(gateway: ClusterGateway) -> list[MetricRow]:
 def samples_of(gateway: ClusterGateway) -> list[MetricSample]:
     """Return all metrics, one by one."""
     return [
-        MetricSample(row.scope, metric, row.labels, value, kind_of(row.scope, metric), help_of(metric))
+        MetricSample(row.scope, metric, row.labels, value, kind_of(row.scope, metric), help_of(row.scope, metric))
         for row in rows_of(gateway)
         for metric, value in row.numbers.items()
     ]
@@ -75,13 +79,19 @@ def samples_of(gateway: ClusterGateway) -> list[MetricSample]:
 
 def kind_of(scope: tuple[str, ...], metric: str) -> Kind:
     """Return whether a number only grows. The user's metrics may do anything: a counter has ``dec``."""
-    row = find(_SCOPES[scope], metric) if scope in _SCOPES else None
+    row = _row_of(scope, metric)
     return Kind.COUNTER if row is not None and row.kind is Kind.COUNTER else Kind.GAUGE
 
 
-def help_of(metric: str) -> str:
+def _row_of(scope: tuple[str, ...], metric: str) -> EngineMetric | None:
+    in_table = Scope.LATENCY if scope[: len(LATENCY)] == LATENCY else _SCOPES.get(scope)
+    return find(in_table, metric) if in_table is not None else None
+
+
+def help_of(scope: tuple[str, ...], metric: str) -> str:
     """Return a description of a metric."""
-    return describe(metric) or f"{_text(metric)}, of the program or of Spark."
+    row = _row_of(scope, metric)
+    return row.help if row is not None else describe(metric) or f"{_text(metric)}, of the program or of Spark."
 
 
 def cluster_row(jobs: Sequence[JobView], task_managers: Sequence[TaskManagerView]) -> MetricRow:
@@ -118,6 +128,20 @@ def job_rows(job: JobView) -> Iterator[MetricRow]:
             for scope, of_operator in operators:
                 if found := subtask.metrics.get(scope):
                     yield MetricRow(OPERATOR, {**own, **of_operator}, found)
+    yield from _latency_rows(job, labels)
+
+
+def _latency_rows(job: JobView, labels: Mapping[str, str]) -> Iterator[MetricRow]:
+    vertices = {operator.id: vertex for vertex in job.vertices for operator in vertex.operators}
+    for one in job.latencies:
+        vertex = vertices.get(one.operator)
+        at = next((each for each in vertex.subtasks if each.index == one.subtask), None) if vertex is not None else None
+        place = {"host": _text(at.host), "tm_id": _text(at.task_manager)} if at is not None else {}
+        own = {**labels, **place, **one.labels}
+        scope = (*LATENCY, *one.labels)
+        yield MetricRow(scope, own, {LATENCY_COUNT.name: one.count})
+        for quantile, value in one.percentiles.items():
+            yield MetricRow(scope, {**own, "quantile": quantile}, {LATENCY_AGE.name: value})
 
 
 def _subtask_labels(subtask: SubtaskView) -> dict[str, str]:

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
 #: The interval at which views are searched for new spans.
 TRACE_INTERVAL_MS = 500
+#: The phases after the last report of a task.
+_COMPLETION = ("ack", "commit")
 #: The phases of an epoch, in order.
-PHASES = ("plan", "schedule", "run", "ack", "commit")
-#: The phases before the completion of an epoch.
-_BEFORE_COMPLETION = ("plan", "schedule", "run")
+PHASES = ("plan", "schedule", "run", *_COMPLETION)
+#: The phases of the checkpoint of a pipelined job, in order.
+CHECKPOINT_PHASES = ("align", "sync", "files", *_COMPLETION)
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_./-]")
 
@@ -194,7 +196,9 @@ class OpenTelemetryTraces(PeriodicReporter):
         told.checkpoints = set(ended)
 
     def _tell_epoch(self, job: JobView, epoch: EpochView, checkpoint: CheckpointView | None) -> None:
-        start_ms = epoch.completed_ms - sum(epoch.phases.get(phase, 0.0) for phase in _BEFORE_COMPLETION)
+        phases = CHECKPOINT_PHASES if epoch.pipelined else PHASES
+        before = [phase for phase in phases if phase not in _COMPLETION]
+        start_ms = epoch.completed_ms - sum(epoch.phases.get(phase, 0.0) for phase in before)
         end_ms = start_ms + sum(epoch.phases.values())
         facts = {
             **_of_job(job), "epoch": epoch.epoch, "attempt": epoch.attempt, "recordsIn": epoch.records_in,
@@ -203,7 +207,7 @@ class OpenTelemetryTraces(PeriodicReporter):
         }  # fmt: skip
         root = self._span("Epoch", None, start_ms, facts)
         at_ms = start_ms
-        for phase in PHASES:
+        for phase in phases:
             took_ms = epoch.phases.get(phase, 0.0)
             child = self._span(phase.capitalize(), root, at_ms, {"epoch": epoch.epoch})
             at_ms += took_ms

@@ -64,6 +64,9 @@ class _Totals(JobListener):
     def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
         self._running = RunningEpoch(epoch, self.clock, progress)
 
+    def on_checkpoint(self, epoch: int) -> None:
+        self._running = RunningEpoch(epoch, self.clock, lambda: None)
+
     def add(self, statistics: EpochStatistics) -> None:
         """Add an epoch to the totals."""
         now = self.clock.monotonic()

@@ -140,6 +140,13 @@ class ExplainWatermark(Order[WatermarkReport]):
     """Report which split, operator or source holds event time back."""
 
 
+@dataclass(frozen=True)
+class KeepCheckpoints(Order[None]):
+    """Keep at least two checkpoints for some seconds, so that the epoch between them can be run again."""
+
+    seconds: float = 60.0
+
+
 # --- giving orders ---------------------------------------------------------------------------------------------------
 
 

@@ -195,6 +195,11 @@ def new_savepoint(max_parallelism: int = 128) -> SavepointEditor:
 def edit(snapshot: StateSnapshot | Place) -> SavepointEditor:
     """Return a savepoint made from another, or from a checkpoint, which stays as it is."""
     origin = snapshot if isinstance(snapshot, StateSnapshot) else open_snapshot_at(snapshot)
+    if origin.manifest.channels:
+        raise StateError(
+            f"Checkpoint {origin.manifest.checkpoint_id} is unaligned: it holds records that were on their way between"
+            " tasks, which belong to the program as it was. Edit a savepoint of the job instead: it holds none."
+        )
     drafts = {
         ident: OperatorDraft(ident, operator.uid, operator.name, operator.max_parallelism, operator, ident)
         for ident, operator in origin.manifest.operators.items()

@@ -159,6 +159,11 @@ class Piece:
         )
 
     def _check(self, manifest: Manifest) -> None:
+        if manifest.channels:
+            raise ProgramError(
+                "The snapshot is an unaligned checkpoint: it holds records that were on their way between tasks. Take a"
+                " savepoint of the job, which holds none."
+            )
         for ident, snapshot in manifest.operators.items():
             if ident not in self.graph.operators and snapshot.has_state:
                 named = f"{snapshot.name!r}" + (f" (uid {snapshot.uid!r})" if snapshot.uid else " (no uid)")

@@ -15,8 +15,11 @@ from uuid import uuid4
 
 from flott.datastream.connectors.base import (
     Boundedness,
+    Followed,
     Json,
+    Pause,
     Pending,
+    Records,
     Slice,
     SlicePlan,
     SliceRequest,
@@ -53,17 +56,33 @@ class Aborted(Exception):
     """Raised by an :class:`Abort`."""
 
 
+#: For how long scripts are followed, how many entries are read at once, and what is the pause between them.
+FOLLOW_MS = 10
+FOLLOWED_ENTRIES = 12
+FOLLOW_PAUSE_SECONDS = 0.001
+
 #: How often each Abort of each source was reached in this process.
 _met: dict[tuple[str, str, int], int] = {}
 
 
 class ScriptedSource(Source[Any]):
-    """Plays one script, or one for each split. ``endless``: the input does not end after the last entry."""
+    """Plays one script, or one for each split. ``endless``: the input does not end after the last entry.
 
-    def __init__(self, script: Sequence[Any] | Mapping[str, Sequence[Any]], *, endless: bool = False):
+    ``followed``: a job that runs continuously reads all but the last entry of each split through open slices. Scripts
+    have no marks then.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[Any] | Mapping[str, Sequence[Any]],
+        *,
+        endless: bool = False,
+        followed: bool = False,
+    ):
         scripts = script if isinstance(script, Mapping) else {"0": script}
         self.splits: dict[str, tuple[Any, ...]] = {name: tuple(entries) for name, entries in scripts.items()}
         self.endless = endless
+        self.followed = followed
         self._token = uuid4().hex
 
     @property
@@ -71,7 +90,7 @@ class ScriptedSource(Source[Any]):
         return Boundedness.CONTINUOUS_UNBOUNDED if self.endless else Boundedness.BOUNDED
 
     def create_enumerator(self) -> SplitEnumerator:
-        return _ScriptEnumerator(self.splits, self.endless)
+        return _ScriptEnumerator(self.splits, self.endless, self.followed)
 
     def create_reader(self) -> SourceReader[Any]:
         return _ScriptReader(self.splits, self._token)
@@ -80,9 +99,10 @@ class ScriptedSource(Source[Any]):
 class _ScriptEnumerator(SplitEnumerator):
     """The position in each script and, at a Wait, the time since when it waits."""
 
-    def __init__(self, splits: dict[str, tuple[Any, ...]], endless: bool):
+    def __init__(self, splits: dict[str, tuple[Any, ...]], endless: bool, followed: bool):
         self._splits = splits
         self._endless = endless
+        self._followed = followed
         self._next = dict.fromkeys(splits, 0)
         self._waiting_since: dict[tuple[str, int], int] = {}
 
@@ -91,6 +111,8 @@ class _ScriptEnumerator(SplitEnumerator):
 
     def plan(self, request: SliceRequest) -> SlicePlan:
         open_splits = [name for name, start in self._next.items() if start < len(self._splits[name])]
+        if self._followed and request.may_be_open:
+            return self._plan_following(open_splits, request.now_ms)
         share = max(1, request.max_records // max(1, len(open_splits)))
         slices: list[Slice] = []
         wakes: dict[str, int] = {}
@@ -109,6 +131,19 @@ class _ScriptEnumerator(SplitEnumerator):
             wake_at_ms=min(wakes.values(), default=None) if not slices else None,
             waiting=tuple(name for name in self._next if name in wakes or (self._endless and name not in open_splits)),
         )
+
+    def _plan_following(self, names: list[str], now_ms: int) -> SlicePlan:
+        """Follow scripts to their last entries. Those are read by slices with an end, which say that splits end."""
+        slices = []
+        for name in names:
+            start, end = self._next[name], len(self._splits[name])
+            if start < end - 1:
+                slices.append(Slice(name, start, None, end - 1 - start, is_open=True))
+            else:
+                slices.append(Slice(name, start, end, 1, ends_split=not self._endless))
+        waiting = tuple(name for name in self._next if self._endless and name not in names)
+        finished = not self._endless and not any(part.is_open for part in slices)
+        return SlicePlan(tuple(slices), finished=finished, wake_at_ms=now_ms + FOLLOW_MS, waiting=waiting)
 
     def _has_more(self, name: str, position: int) -> bool:
         """Return whether the next entries of a script have arrived."""
@@ -156,6 +191,21 @@ class _ScriptReader(SourceReader[Any]):
     def __init__(self, splits: dict[str, tuple[Any, ...]], token: str):
         self._splits = splits
         self._token = token
+        self._reached: dict[str, int] = {}  #: how far open slices were read
+
+    def follow(self, parts: Sequence[Slice]) -> Followed[Any]:
+        self._reached = {part.split: part.start for part in parts}
+        while True:
+            for part in parts:
+                start = self._reached[part.split]
+                stop = min(start + FOLLOWED_ENTRIES, len(self._splits[part.split]) - 1)
+                if start < stop:
+                    self._reached[part.split] = stop
+                    yield part, Records(list(self._splits[part.split][start:stop]))
+            yield Pause(FOLLOW_PAUSE_SECONDS)
+
+    def reached(self, part: Slice) -> Json:
+        return self._reached[part.split] if part.is_open else part.stop
 
     def read(self, part: Slice) -> Iterator[Any]:
         for index in range(part.start, part.stop):
@@ -167,7 +217,8 @@ class _ScriptReader(SourceReader[Any]):
 
     def locate(self, part: Slice, index: int) -> str:
         entries = self._splits[part.split]
-        places = [i for i in range(part.start, part.stop) if not isinstance(entries[i], Mark)]
+        stop = len(entries) if part.is_open else part.stop
+        places = [i for i in range(part.start, stop) if not isinstance(entries[i], Mark)]
         return f"split {part.split}, offset {places[index]}"
 
     def _obey(self, mark: Mark, split: str, index: int) -> None:

@@ -1,4 +1,5 @@
-"""A consumer that moves back reads everything again, whatever its client says about its former place."""
+"""Consumers: one that moves back reads everything again, whatever its client says about its former place; and how many
+of them a process keeps."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="no client: pip install 'flott[kafka]'")
 
 from flott.common.serialization import SimpleStringSchema
+from flott.datastream.connectors.base import Pause, Slice
 from flott.datastream.connectors.kafka import KafkaSource, KafkaTopicPartition
-from flott.runtime.connectors.kafka import partition_consumer
-from flott.runtime.connectors.kafka.partition_consumer import PartitionConsumer
+from flott.runtime.connectors.kafka import partition_consumer, reader
+from flott.runtime.connectors.kafka.partition_consumer import KEPT_CONSUMERS, ConsumerPool, PartitionConsumer
+from flott.runtime.connectors.kafka.reader import KafkaReader
 
 PARTITION = KafkaTopicPartition("orders", 0)
 #: Where the partition ends.
@@ -102,3 +105,84 @@ def test_offsets_without_records_are_passed_over(consumer_of: Any) -> None:
     consumer = consumer_of(records)
     for start, stop in [(0, 6), (6, 8), (8, 10), (2, 4), (6, 10), (0, 10), (4, 10), (13, 20), (6, 20), (14, 15)]:
         assert offsets(consumer, start, stop) == sorted(records & set(range(start, stop)))
+
+
+def followed(consumer: PartitionConsumer, start: int, looks: int = 12) -> list[int]:
+    """Return the offsets that come when a partition is looked at so often."""
+    news = consumer.follow(PARTITION, start, 5)
+    return [message.offset() for _ in range(looks) for message in next(news)]
+
+
+def test_what_is_followed_begins_where_it_was_asked_for(consumer_of: Any) -> None:
+    consumer = consumer_of(set(range(END)))
+    for start in (0, 10, 3, 3, 19, 0):
+        assert followed(consumer, start) == list(range(start, END))
+        assert consumer.standing == (PARTITION, END)
+
+
+def test_slices_and_open_slices_of_a_partition_follow_each_other(consumer_of: Any) -> None:
+    consumer = consumer_of(set(range(END)))
+    assert offsets(consumer, 0, 7) == list(range(7))
+    assert followed(consumer, 7) == list(range(7, END))
+    assert offsets(consumer, 2, 9) == list(range(2, 9))
+    assert followed(consumer, 9, looks=1)[:1] in ([], [9])
+
+
+def test_offsets_without_records_are_passed_over_when_following_ends(consumer_of: Any) -> None:
+    consumer = consumer_of({0, 1, 4, 5, 12})
+    assert followed(consumer, 0) == [0, 1, 4, 5, 12]
+    consumer.pass_over_markers()
+    assert consumer.standing == (PARTITION, END)
+
+
+# --- the consumers of a process --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeClient]:
+    """Return the clients that were made."""
+    clients: list[FakeClient] = []
+
+    def make(*_: Any) -> FakeClient:
+        clients.append(FakeClient(set(), 0, False))
+        return clients[-1]
+
+    monkeypatch.setattr(partition_consumer, "make_client", make)
+    monkeypatch.setattr(reader, "POOL", ConsumerPool())
+    return clients
+
+
+def following(topic: str, partitions: int) -> tuple[KafkaReader, list[Slice]]:
+    builder = KafkaSource.builder().set_bootstrap_servers("b:9092").set_topics(topic)
+    source = builder.set_value_only_deserializer(SimpleStringSchema()).build()
+    return KafkaReader(source), [Slice(f"{topic}-{number}", 0, None, is_open=True) for number in range(partitions)]
+
+
+def follow_once(found: tuple[KafkaReader, list[Slice]]) -> None:
+    """Follow the partitions until there is a pause, as between two checkpoints."""
+    kafka, parts = found
+    news = kafka.follow(parts)
+    while not isinstance(next(news), Pause):
+        pass
+    news.close()
+
+
+def test_two_sources_of_a_process_keep_the_consumers_of_all_partitions_that_they_follow(
+    made: list[FakeClient],
+) -> None:
+    sources = [following("orders", KEPT_CONSUMERS), following("payments", KEPT_CONSUMERS)]
+    for _ in range(5):
+        for source in sources:
+            follow_once(source)
+    assert len(made) == 2 * KEPT_CONSUMERS, "none was replaced"
+
+
+def test_without_readers_that_follow_a_process_keeps_only_some_consumers(made: list[FakeClient]) -> None:
+    sources = [following("orders", KEPT_CONSUMERS), following("payments", KEPT_CONSUMERS)]
+    for source in sources:
+        follow_once(source)
+    assert len(reader.POOL._idle) == 2 * KEPT_CONSUMERS
+    sources[0][0].close()
+    assert len(reader.POOL._idle) == KEPT_CONSUMERS
+    sources[1][0].close()
+    assert len(reader.POOL._idle) == KEPT_CONSUMERS

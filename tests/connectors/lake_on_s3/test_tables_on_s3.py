@@ -17,7 +17,8 @@ from flott.datastream.connectors.iceberg import IcebergSink, IcebergSource
 from flott.runtime.storage import initialize_object_stores, opening
 from flott.testing.connectors import SinkConformance
 from flott.testing.harness import collect, in_process
-from tests.s3_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, NoServer, S3Server, s3_server
+from tests.s3_server import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, S3Server, s3_server
+from tests.servers.process import NoServer
 
 #: Marks, not calls in the test: a skipped test starts no server.
 needs_delta = pytest.mark.skipif(not find_spec("deltalake"), reason="the extra flott[delta] is not installed")

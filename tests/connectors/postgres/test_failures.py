@@ -36,6 +36,8 @@ from tests.servers.postgres import PASSWORD, USER, PostgresServer, postgres_serv
 from tests.servers.process import NoServer, free_port
 from tests.servers.tcp_proxy import tcp_proxy
 
+pytestmark = pytest.mark.connectors
+
 
 @pytest.fixture
 def own_server() -> Iterator[PostgresServer]:
@@ -141,7 +143,6 @@ def test_two_transactions_that_write_one_key_end_with_advice(database: TestedDat
     assert len(database.content(table)) == 1
 
 
-@pytest.mark.connectors
 def test_a_network_that_stalls_ends_in_an_error_instead_of_a_hang(database: TestedDatabase) -> None:
     table = database.new_table()
     with tcp_proxy(database.options.address.hosts[0]) as proxy:
@@ -163,7 +164,6 @@ def test_a_network_that_stalls_ends_in_an_error_instead_of_a_hang(database: Test
     assert database.content(table) == [(1, "name 1", 0.5), (2, "name 2", 1.0)]
 
 
-@pytest.mark.connectors
 def test_tls_and_scram() -> None:
     try:
         with postgres_server(tls=True) as running:

@@ -19,6 +19,6 @@ class QueueConformance(SourceConformance):
 
     seeds = 2
 
-    def _live(self, source: Source[Any], ledger: Ledger, folder: Path, crash_at: str | None) -> None:
-        super()._live(source, ledger, folder, crash_at)
+    def _live(self, source: Source[Any], ledger: Ledger, folder: Path, crash_at: str | None, mode: str) -> None:
+        super()._live(source, ledger, folder, crash_at, mode)
         close_all()

@@ -56,6 +56,12 @@ class HostNetwork:
             _ip("-n", host.namespace, *words)
         _ip("-n", host.namespace, "link", "set", "lo", "up")
 
+    def delay(self, milliseconds: int) -> None:
+        """Let every packet that leaves a host come so much later."""
+        for number, host in enumerate(self.hosts):
+            words = ["qdisc", "add", "dev", f"{self._bridge}i{number}", "root", "netem", "delay", f"{milliseconds}ms"]
+            subprocess.run([*host.prefix, "tc", *words], check=True, capture_output=True, text=True, timeout=60)
+
     def delete(self) -> None:
         """Delete everything, whether it exists or not. A pair of interfaces goes with its namespace."""
         for host in self.hosts:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pyarrow.parquet as pq
+import pytest
 
 from tests.spark.cluster.conftest import PROGRAMS, TALLY, Session, counts, run_cli
 
@@ -15,14 +16,16 @@ RECORDS = "2500"
 EXPECTED = dict.fromkeys(range(5), 500)
 
 
-def test_a_program_gives_the_same_results_uploaded_on_a_session_locally_and_on_a_local_cluster(
-    session: Session, tmp_path: Path
+@pytest.mark.parametrize("targets", [("local-cluster[2,1,1024]",), pytest.param(("local[2]",), marks=pytest.mark.long)])
+def test_a_program_gives_the_same_results_uploaded_on_a_session_and_in_a_spark_of_its_own(
+    session: Session, tmp_path: Path, targets: tuple[str, ...]
 ) -> None:
-    uploaded, on_session, local, local_cluster = (tmp_path / name for name in "abcd")
+    uploaded, on_session = tmp_path / "uploaded", tmp_path / "on-session"
+    own = [tmp_path / target.partition("[")[0] for target in targets]
     job = _run_uploaded(session, uploaded)
     arguments = ["--records", RECORDS]
     session.cli("run", "--target", "session", "-p", "2", TALLY, on_session, *arguments)
-    for target, output in (("local[2]", local), ("local-cluster[2,1,1024]", local_cluster)):
+    for target, output in zip(targets, own, strict=True):
         settings = ["-Dspark.executor.memory=512m", "-Dflott.storage.sync=false", "-p", "2", "--target", target]
         ran = run_cli("--json", "run", *settings, TALLY, output, *arguments, timeout=300)
         assert ran.returncode == 0, ran.stderr
@@ -30,7 +33,7 @@ def test_a_program_gives_the_same_results_uploaded_on_a_session_locally_and_on_a
         [ended] = json.loads(ran.stdout)["jobs"]
         assert (ended["state"], ended["records-in"]) == ("FINISHED", int(RECORDS))
     session.await_status(job, "FINISHED")
-    assert [counts(output) for output in (uploaded, on_session, local, local_cluster)] == [EXPECTED] * 4
+    assert [counts(output) for output in (uploaded, on_session, *own)] == [EXPECTED] * (2 + len(own))
 
 
 def test_a_job_of_a_session_writes_into_a_table_of_its_spark(session: Session, tmp_path: Path) -> None:

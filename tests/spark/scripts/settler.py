@@ -2,6 +2,9 @@
 
     python settler.py '{"folder": "/tmp/x", "epochs": 20, "executors": 4, "options": {"spark.master": ...}}'
 
+With ``"mode": "pipelined"`` it has slots instead, and its state in RocksDB; epochs are its checkpoints. It then notes
+which state files workers read to restore their state.
+
 With ``kill_after`` the executor of the last subtask is killed when this epoch has completed; three epochs later the job
 waits until Spark has replaced it. Prints one line of JSON at its end, after it has compared the results with those that
 every run must have.
@@ -46,6 +49,11 @@ class Count(KeyedProcessFunction[int, int, tuple[int, int]]):
     def __init__(self, folder: str):
         self.folder = folder
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive in a worker, before any state is restored."""
+        self.__dict__ = state
+        note_reads(self.folder)
+
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count"))
 
@@ -66,11 +74,27 @@ def note_tasks(folder: str) -> None:
     name.with_suffix(".draft").rename(name.with_suffix(".json"))
 
 
+def note_reads(folder: str) -> None:
+    """Write which state files this worker process reads."""
+    from flott.runtime.managed_state.backends.rocksdb import keyed_state
+
+    original: Any = getattr(keyed_state, "read_before_notes", keyed_state.open_state_file)
+
+    def noted(storage: Any, name: str) -> Any:
+        with open(Path(folder, f"{worker_place().executor}-{os.getpid()}.reads"), "a") as reads:
+            print(name, file=reads)
+        return original(storage, name)
+
+    keyed_state.read_before_notes = original  # type: ignore[attr-defined]
+    keyed_state.open_state_file = noted  # type: ignore[assignment]
+
+
 class Diary(JobListener):
     """Where the subtasks ran in every epoch."""
 
-    def __init__(self, kill_after: int | None, await_executors: Callable[[str | None], None]):
+    def __init__(self, kill_after: int | None, await_executors: Callable[[str | None], None], *, pipelined: bool):
         self.kill_after = kill_after
+        self.pipelined = pipelined
         self.await_executors = await_executors
         self.places: list[dict[str, str]] = []  #: by epoch: the executor of each subtask
         self.killed: str | None = None  #: the executor
@@ -90,6 +114,8 @@ class Diary(JobListener):
 
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
         self.restarts += 1
+        if self.pipelined:
+            self.await_executors(self.killed)
 
 
 def executor_of(pid: int) -> int:
@@ -123,13 +149,21 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         "restart-strategy.fixed-delay.delay": "100 ms",
         **settings["options"],
     }
+    if settings.get("mode") == "pipelined":
+        options |= {
+            "execution.mode": "pipelined",
+            "execution.checkpointing.interval": "500 ms",
+            "state.backend.type": "rocksdb",
+            "state.backend.rocksdb.localdir": f"{folder}/local",
+        }
     context = spark_context(settings["options"], Path(folder, "spark.log"))
     await_executors(context, settings["executors"], None)
     configuration = Configuration()
     for key, value in options.items():
         configuration.set_string(key, str(value))
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(PARALLELISM)
-    diary = Diary(settings.get("kill_after"), partial(await_executors, context, settings["executors"]))
+    waiting = partial(await_executors, context, settings["executors"])
+    diary = Diary(settings.get("kill_after"), waiting, pipelined=settings.get("mode") == "pipelined")
     executors.extra_listeners.append(diary)
     numbers = env.from_source(DataGeneratorSource(lambda index: index, count=records), NO_TIME, "numbers")
     counted = numbers.key_by(lambda number: number % KEYS).process(Count(f"{folder}/held")).uid("count")
@@ -145,6 +179,7 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
         "restarts": diary.restarts,
         "workers": len(diary.workers),
         "held": {executor: sorted(tasks) for executor, tasks in held.items()},
+        "read_by": sorted({path.name.partition("-")[0] for path in Path(folder, "held").glob("*.reads")}),
     }
 
 

@@ -13,7 +13,7 @@ def test_the_table_in_the_readme_is_made_from_the_latest_results() -> None:
     if not readme.LATEST.exists():
         pytest.skip("there is no bench/results/latest.json in this tree: run make bench")
     text = readme.README.read_text()
-    assert readme.with_block(text, json.loads(readme.LATEST.read_text())) == text
+    assert readme.with_block(text, json.loads(readme.LATEST.read_text()), readme.latest_latency()) == text
 
 
 def test_a_peer_without_a_number_is_called_missing() -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from bench import plan, progress, readme, report, state
 from bench.__main__ import _kept
-from bench.runners import command, flott_checkpoint, flott_rescale, flott_restore, flott_state, limit_state
+from bench.runners import (
+    command,
+    flott_checkpoint,
+    flott_rescale,
+    flott_restore,
+    flott_state,
+    flott_totals,
+    limit_state,
+)
 
 IN_PROCESS = {"execution.target": "in-process", "flott.storage.sync": "false"}
 
@@ -93,6 +101,12 @@ def test_throughput_is_measured_after_the_fill(tmp_path: Path, variant: str) -> 
     assert min(found["rates"]) > 0
     assert len(found["epoch_milliseconds"]) == 2 * flott_state.STRETCH_EPOCHS
     assert 0 < found["written_bytes"] < found["full_bytes"]
+
+
+def test_checkpoints_count_from_the_record_at_which_the_state_is_full() -> None:
+    epochs = [flott_totals.Epoch(n, float(n), records, 0, 0) for n, records in enumerate([5, 5, 3, 7, 1])]
+    assert [epoch.number for epoch in flott_totals.behind(epochs, 10)] == [1, 2, 3]
+    assert [epoch.number for epoch in flott_totals.behind(epochs, 12)] == [2, 3]
 
 
 @pytest.mark.parametrize("variant", ["", "rocksdb"])

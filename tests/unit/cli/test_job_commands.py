@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,18 @@ def test_the_status_of_a_job_shows_its_vertices_and_what_went_wrong(flott: Comma
     assert re.search(r"sum -> Sink: print +2 +running +████······  40%", text)
     assert "ValueError: x is not a number" in text
     assert "checkpoint 7, " in " ".join(text.split())
+
+
+def test_the_status_says_what_subtasks_wait_for(flott: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = flott.cluster.job(RUNNING)
+    first, *others = job.vertices
+    stuck = tuple(replace(one, waits_for="the pipelined job needs 2 cores") for one in first.subtasks)
+    waiting = replace(job, vertices=(replace(first, subtasks=stuck), *others))
+    monkeypatch.setattr(flott.cluster, "job", lambda ident: waiting)
+    text = " ".join("\n".join(flott.lines("status", RUNNING)).split())
+    assert f"waiting {first.name} (1/{first.parallelism}): the pipelined job needs 2 cores" in text
+    found = json.loads(flott("status", RUNNING, "--json").stdout)
+    assert len(found["vertices"][0]["waits"]) == len(stuck)
 
 
 def test_the_status_as_json_has_the_same(flott: CommandLine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from flott.client import packaging
 from flott.client.packaging import package
 from flott.common.configuration import Configuration
 from flott.errors import SubmissionError, UnserializableError
+from flott.runtime.jobmanager.folders import ClusterFolders
+from flott.runtime.jobmanager.job_settings import job_settings
 from flott.runtime.jobmanager.processes.graph_pickle import pickle_graph, unpickle_graph
 from flott.testing import in_process
 from tests.unit.runtime.dependencies.wheels import write_wheel
@@ -244,6 +247,20 @@ def test_no_secret_of_the_cluster_and_nothing_about_it_travels_with_a_job() -> N
     }
     made = package(env.get_stream_graph(), Configuration.of(settings))
     assert made.submission.configuration == {"pipeline.max-parallelism": "64"}
+
+
+def test_what_tasks_measure_and_how_they_connect_travels_with_a_job(tmp_path: Path) -> None:
+    own = {"metrics.latency.interval": "1 s", "security.ssl.internal.enabled": "true"}
+    env = in_process(1)
+    env.from_collection([1]).print()
+    submission = package(env.get_stream_graph(), Configuration.of(own)).submission
+    assert own.items() <= submission.configuration.items()
+    folders = ClusterFolders(tmp_path, tmp_path)
+    assert own.items() <= job_settings(Configuration(), submission, folders).items()
+    bare = replace(submission, configuration={})
+    assert own.items() <= job_settings(Configuration.of(own), bare, folders).items()
+    foreign = Configuration.of({"security.ssl.rest.enabled": "true", "metrics.reporters": "prom"})
+    assert foreign.to_dict().keys().isdisjoint(job_settings(foreign, bare, folders))
 
 
 def test_a_job_that_holds_too_much_data_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -257,7 +257,7 @@ def test_tests_in_process_read_no_file() -> None:
 def test_options_of_flink_without_effect_are_no_mistakes() -> None:
     for key in (
         "rest.bind-port", "web.timeout", "security.ssl.rest.keystore", "state.backend.rocksdb.log.dir",
-        "execution.checkpointing.incremental", "taskmanager.memory.managed.fraction", "metrics.latency.interval",
+        "execution.checkpointing.incremental", "taskmanager.memory.managed.fraction", "metrics.scope.jm",
     ):  # fmt: skip
         assert options.check(key, "1") is False, key
 

@@ -29,7 +29,6 @@ from flott.testing import collect, in_process
         (lambda c: c.enable_force_avro().is_force_avro_enabled(), False, True),
         (lambda c: c.disable_generic_types().has_generic_types_disabled(), False, True),
         (lambda c: c.set_use_snapshot_compression(True).is_use_snapshot_compression(), False, True),
-        (lambda c: c.set_latency_tracking_interval(7).get_latency_tracking_interval(), 0, 7),
         (lambda c: c.set_task_cancellation_interval(8).get_task_cancellation_interval(), 30_000, 8),
     ],
 )

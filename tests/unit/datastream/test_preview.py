@@ -29,7 +29,7 @@ from flott.runtime.entrypoint import executors
 from flott.testing.harness import collect, in_process
 from flott.testing.sources import EndOfEpoch, ScriptedSource
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 NO_TIME = WatermarkStrategy.no_watermarks()
 
 
@@ -243,11 +243,11 @@ def test_a_preview_is_a_value() -> None:
 
 def test_a_script_writes_the_table_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     env = in_process()
-    preview = env.from_collection([("to", 2), ("be", 10)]).preview()
+    preview = env.from_collection([("to", 2), ("be", 10)]).preview(timeout=PATIENCE)
     assert capsys.readouterr().out == "f0  f1\n--  --\nto   2\nbe  10\n\nall 2 records\n"
     assert (preview.records, preview.is_complete, preview.has_more) == ((("to", 2), ("be", 10)), True, False)
     assert preview.columns == ("f0", "f1")
-    assert 0 < preview.elapsed.to_millis() < 1000 * PATIENCE
+    assert 0 <= preview.elapsed.to_millis() < 1000 * PATIENCE
 
 
 @pytest.mark.parametrize("interactive", ["python", "ipython"])
@@ -258,7 +258,7 @@ def test_who_shows_values_anyway_gets_no_second_table(
         monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     else:
         monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=object))  # type: ignore[arg-type]
-    preview = in_process().from_collection([1]).preview()
+    preview = in_process().from_collection([1]).preview(timeout=PATIENCE)
     assert capsys.readouterr().out == ""
     assert repr(preview) == "value\n-----\n    1\n\n1 record, the stream has ended"
 
@@ -268,14 +268,14 @@ def test_ipython_that_is_only_imported_shows_nothing(
 ) -> None:
     imported = types.SimpleNamespace(get_ipython=lambda: None)
     monkeypatch.setitem(sys.modules, "IPython", imported)  # type: ignore[arg-type]
-    in_process().from_collection([1]).preview()
+    in_process().from_collection([1]).preview(timeout=PATIENCE)
     assert capsys.readouterr().out != ""
 
 
 def test_a_terminal_that_knows_few_letters_gets_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", terminal)
-    in_process().from_collection(["京"]).preview()
+    in_process().from_collection(["京"]).preview(timeout=PATIENCE)
     assert terminal.buffer.getvalue().decode("ascii").splitlines()[2] == "\\u4eac"  # type: ignore[attr-defined]
 
 
@@ -293,7 +293,7 @@ def test_at_most_n_records_are_taken(
 
 
 def test_an_empty_stream_shows_the_columns_of_its_type(capsys: pytest.CaptureFixture[str]) -> None:
-    in_process().from_collection([], Payment).preview()
+    in_process().from_collection([], Payment).preview(timeout=PATIENCE)
     assert capsys.readouterr().out == "account  amount\n-------  ------\n\nno records, the stream has ended\n"
 
 
@@ -339,8 +339,8 @@ def test_other_sinks_do_not_run_and_the_program_stays_as_it_was() -> None:
     doubled = numbers.map(lambda n: n * 2)
     doubled.sink_to(CallableSink(seen.append))
     before = str(env.get_stream_graph())
-    assert numbers.preview().records == (1, 2)
-    assert sorted(doubled.preview().records) == [2, 4]
+    assert numbers.preview(timeout=PATIENCE).records == (1, 2)
+    assert sorted(doubled.preview(timeout=PATIENCE).records) == [2, 4]
     assert seen == []
     assert str(env.get_stream_graph()) == before
     env.execute()
@@ -352,7 +352,7 @@ def test_what_does_not_lead_to_the_stream_does_not_run() -> None:
     numbers = env.from_collection([1])
     failing = numbers.map(lambda n: n / 0)
     failing.print()
-    assert numbers.preview().records == (1,)
+    assert numbers.preview(timeout=PATIENCE).records == (1,)
 
 
 def test_a_failure_is_raised_at_once_although_the_program_would_be_restarted() -> None:
@@ -381,7 +381,7 @@ def test_a_preview_leaves_the_checkpoint_directory_alone(tmp_path: Path) -> None
 
 def test_operators_without_a_uid_are_no_obstacle_where_all_need_one() -> None:
     env = in_process(pipeline__auto_generate_uids="false")
-    assert env.from_collection([1]).uid("numbers").preview().records == (1,)
+    assert env.from_collection([1]).uid("numbers").preview(timeout=PATIENCE).records == (1,)
 
 
 class Aside(ProcessFunction[Any, Any]):
@@ -393,8 +393,8 @@ def test_streams_of_every_kind_have_a_preview() -> None:
     env = in_process(parallelism=3)
     words = env.from_collection(["b", "a", "b"])
     for same in (words.key_by(lambda word: word), words.rebalance(), words.broadcast(), words.map(str).forward()):
-        assert sorted(same.preview().records) == ["a", "b", "b"]
-    assert sorted(words.union(words).preview().records) == ["a", "a", "b", "b", "b", "b"]
+        assert sorted(same.preview(timeout=PATIENCE).records) == ["a", "b", "b"]
+    assert sorted(words.union(words).preview(timeout=PATIENCE).records) == ["a", "a", "b", "b", "b", "b"]
     assert sorted(words.key_by(lambda word: word).reduce(lambda a, b: a + b).preview().records) == ["a", "b", "bb"]
     assert sorted(words.process(Aside()).get_side_output(OutputTag("aside", str)).preview().records) == ["a", "b", "b"]
 

@@ -180,4 +180,4 @@ def test_a_buffer_timeout_is_accepted_with_one_line(
     with caplog.at_level(logging.INFO, "flott.porting"):
         env.from_collection([1]).set_buffer_timeout(10)
     assert [record.name for record in caplog.records] == ["flott.porting"]
-    assert "set_buffer_timeout(10) has no effect" in caplog.text
+    assert "set_buffer_timeout(10) of a stream has no effect in Flott: pipelined jobs have one" in caplog.text

@@ -195,7 +195,6 @@ def test_what_cannot_be_set_is_refused() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda env: env.set_buffer_timeout(5),
         lambda env: env.enable_changelog_state_backend(True),
         lambda env: env.set_python_executable("python3"),
         lambda env: env.add_jars("file:///a.jar"),
@@ -211,6 +210,20 @@ def test_what_has_no_effect_is_accepted_with_one_line(
         call(env)
     assert [record.name for record in caplog.records] == ["flott.porting"]
     assert "has no effect in Flott" in caplog.text
+
+
+def test_a_buffer_timeout_says_that_it_is_for_pipelined_jobs(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        env_of().set_buffer_timeout(5)
+    assert "set_buffer_timeout(5) has an effect in pipelined jobs only" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        env = env_of(execution_mode="pipelined").set_buffer_timeout(5)
+    assert not caplog.records
+    assert env.get_buffer_timeout() == 5
+    assert env.set_buffer_timeout(-1).get_buffer_timeout() == -1
+    with pytest.raises(ProgramError, match="found -2"):
+        env.set_buffer_timeout(-2)
 
 
 # ---- sources ---------------------------------------------------------------------------------------------------------

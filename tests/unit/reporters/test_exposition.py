@@ -62,7 +62,7 @@ class Collected(Collector):
                     continue
                 seen.add((name, frozenset(labels.items())))
                 if -1e308 < number < 1e308 or isinstance(number, float):
-                    family = families.setdefault(name, Metric(name, help_of(metric), "gauge"))
+                    family = families.setdefault(name, Metric(name, help_of(row.scope, metric), "gauge"))
                     family.add_sample(name, labels, float(number))
         return list(families.values())
 

@@ -18,9 +18,9 @@ from flott.runtime.orders import TakeCheckpoint
 if TYPE_CHECKING:
     from rich.text import Text
 
-#: The phases of an epoch in their order, with color and character of each in the bar.
-PHASES = (("plan", "blue", "p"), ("schedule", "magenta", "s"), ("run", "green", "r"), ("ack", "yellow", "a"),
-          ("commit", "cyan", "c"))  # fmt: skip
+#: The phases in their order, with the color of each in the bar: of an epoch, and of the checkpoint of a pipelined job.
+PHASES = (("plan", "blue"), ("schedule", "magenta"), ("run", "green"), ("align", "blue"), ("sync", "magenta"),
+          ("files", "green"), ("ack", "yellow"), ("commit", "cyan"))  # fmt: skip
 _BAR_WIDTH = 24
 _COLUMNS = ("id", "type", "status", "started", "duration", "size", "full size", "records", "phases", "path")
 
@@ -39,7 +39,8 @@ def checkpoints(invocation: Invocation, job: str) -> None:
     counts = found["counts"]
     title = ", ".join(f"{counts[kind]} {kind.replace('_', ' ')}" for kind in ("completed", "failed", "in_progress"))
     legend = Text("phases: ", style="dim")
-    for index, (phase, color, _) in enumerate(PHASES):
+    named = {phase for item in found["history"] for phase in item.get("phases") or {}}
+    for index, (phase, color) in enumerate(one for one in PHASES if one[0] in named):
         legend.append(("  " if index else "") + "█ ", color).append(phase, "dim")
     invocation.terminal.show(found, Text(title, style="bold"), "", history(found["history"]), "", legend)
 
@@ -72,13 +73,13 @@ def phase_bar(phases: Mapping[str, float], width: float) -> Text:
     """Return a bar of the phases of an epoch. Its width is relative to the longest epoch."""
     from rich.text import Text
 
-    total = sum(phases.get(phase, 0.0) for phase, _, _ in PHASES)
+    total = sum(phases.get(phase, 0.0) for phase, _ in PHASES)
     bar = Text()
     if total <= 0:
         return bar
     cells = max(1, round(width))
     reached, filled = 0.0, 0
-    for phase, color, _ in PHASES:
+    for phase, color in PHASES:
         reached += phases.get(phase, 0.0)
         upto = round(cells * reached / total)
         bar.append("█" * (upto - filled), color)

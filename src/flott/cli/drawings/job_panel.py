@@ -37,10 +37,12 @@ class VertexFacts:
     records_in_per_second: float
     records_out_per_second: float
     watermark: int | None
+    waits: tuple[str, ...] = ()  #: what subtasks of a pipelined job wait for, each with its number
 
     def document(self) -> dict[str, Any]:
         """Return the vertex as JSON."""
         return {
+            "waits": list(self.waits),
             "name": self.name, "parallelism": self.parallelism, "status": self.status, "busy": self.busy,
             "skew": self.skew, "records-in-per-second": self.records_in_per_second,
             "records-out-per-second": self.records_out_per_second, "watermark": self.watermark,
@@ -110,6 +112,11 @@ def _vertex(client: Asks, path: str, vertex: Mapping[str, Any]) -> VertexFacts:
         found.get("numRecordsInPerSecond", {"sum": 0.0})["sum"],
         found.get("numRecordsOutPerSecond", {"sum": 0.0})["sum"],
         min(marks, default=NO_WATERMARK) if min(marks, default=NO_WATERMARK) > NO_WATERMARK else None,
+        tuple(
+            f"{vertex['name']} ({subtask['subtask'] + 1}/{vertex['parallelism']}): {subtask['waits-for']}"
+            for subtask in client.get(f"{path}/backpressure").get("subtasks", ())
+            if "waits-for" in subtask
+        ),
     )
 
 
@@ -130,6 +137,11 @@ def panel(facts: JobFacts) -> RenderableType:
     from rich.text import Text
 
     parts: list[RenderableType] = [_head(facts), "", vertex_table(facts.vertices)]
+    waits = [wait for vertex in facts.vertices for wait in vertex.waits]
+    if waits:
+        parts.append(Text(f"\nwaiting  {waits[0]}", "yellow"))
+        if len(waits) > 1:
+            parts.append(Text(f"and {len(waits) - 1} more subtasks (--json lists them)", "yellow"))
     if facts.failure is not None:
         first, *others = facts.failure.splitlines()
         when = Text(f"\nlast failure {time_text(facts.failure_ms)}  ", "yellow")

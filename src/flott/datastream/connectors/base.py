@@ -15,7 +15,7 @@ numbers, booleans, ``None``, and lists and dicts of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
@@ -78,6 +78,9 @@ class Slice:
     records: int | None = None  #: how many records it holds, if known; used to balance subtasks
     ends_split: bool = False  #: nothing of this split comes after this slice, so it stops holding event time back
     detail: Json = None  #: whatever else the reader needs (a path, a schema)
+    #: The slice has no end yet: its reader follows the split (:meth:`SourceReader.follow`) until the job ends it.
+    #: ``stop`` means nothing then. Only for a request that says ``may_be_open``.
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,9 @@ class SliceRequest:
     #: A batch job reads everything in one epoch: plan all that is left, however much it is and whenever it would have
     #: been due. The answer must be ``finished``.
     everything: bool = False
+    #: The job runs continuously: slices may be open, so that records are read as they come, without a question to the
+    #: enumerator in between.
+    may_be_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,8 +106,10 @@ class SlicePlan:
 
     slices: tuple[Slice, ...] = ()
     finished: bool = False  #: after these slices there will never be another: the source has ended
-    backlog: bool = False  #: more input is waiting already
-    wake_at_ms: int | None = None  #: there may be more input at this time; ``None``: ask again at the poll interval
+    backlog: bool = False  #: more input is waiting already; beside open slices: more than ``max_records``
+    #: There may be more input at this time; ``None``: ask again at the poll interval. Open slices end at this time, and
+    #: with every checkpoint.
+    wake_at_ms: int | None = None
     #: Splits that are open but have nothing to read at present. One of which nothing was ever read holds event time
     #: back all the same, until it is idle, if it is named here.
     waiting: tuple[str, ...] = ()
@@ -124,6 +132,10 @@ class SplitEnumerator(ABC):
     called when the epoch that read the slices has completed. After a failure ``restore`` is called on a new
     enumerator, with the state of the last completed epoch.
     """
+
+    #: Whether another enumerator and its readers may read on from the same state while the job runs, and take nothing
+    #: away from it: a preview does so. None: yes, unless :meth:`acknowledge` tells the outside world something.
+    readable_beside: ClassVar[bool | None] = None
 
     def open(self) -> None:
         """Called once before anything else; raise :class:`~flott.errors.ProgramError` for unreadable input."""
@@ -231,6 +243,17 @@ class ColumnRecords:
     rejected: list[BadRecord] | None = None  #: records between the rows that could not be decoded
 
 
+@dataclass(frozen=True)
+class Pause:
+    """What a reader yields that follows splits and has no record at present."""
+
+    seconds: float | None = None  #: when there may be one; ``None``: it is not known, so look again soon
+
+
+#: What a reader yields that follows splits: a generator, so that it can be closed.
+Followed = Generator[tuple[Slice, Records[T] | ColumnRecords] | Pause, None, None]
+
+
 class SourceReader(ABC, Generic[T]):
     """Turns slices into records. Lives in a task; made for each epoch unless it is worth keeping."""
 
@@ -247,8 +270,20 @@ class SourceReader(ABC, Generic[T]):
         while batch := list(islice(records, READ_BATCH_RECORDS)):
             yield Records(batch)
 
+    def follow(self, parts: Sequence[Slice]) -> Followed[T]:
+        """Yield the records of open slices as they come, each batch with its slice, and a pause when there is none.
+
+        Write it as a generator. It must not wait: a pause is the time for other work. The job closes it when it ends
+        the slices, and asks then for the position :meth:`reached` in each of them. Needed only if the enumerator plans
+        open slices.
+        """
+        raise NotImplementedError(f"{type(self).__name__} follows no open slices.")
+
     def reached(self, part: Slice) -> Json:
-        """Return the position after the slice once it was read. Override it if that is not ``part.stop``."""
+        """Return the position after the slice once it was read. Override it if that is not ``part.stop``.
+
+        For an open slice: the position behind the records that :meth:`follow` has yielded.
+        """
         return part.stop
 
     def locate(self, part: Slice, index: int) -> str:
@@ -411,7 +446,19 @@ def _issue_permit(
 
 
 class Committer(ABC):
-    """Makes staged output visible. Lives on the driver; must be idempotent."""
+    """Makes staged output visible. Lives on the driver; must be idempotent.
+
+    It is called by one thread at a time, but not always by the same one.
+    """
+
+    @property
+    def takes_several_epochs(self) -> bool:
+        """Return whether one call of ``commit`` may bring the committables of several epochs, the oldest first.
+
+        It does so in a pipelined job after a checkpoint has failed: its output belongs to the next one. While a
+        committer cannot take that, a failed checkpoint restarts the tasks.
+        """
+        return True
 
     def open(self, job_id: str, operator_id: str) -> None:
         """Called once before anything else: whose output it is, as writers see it in their context."""
@@ -480,6 +527,15 @@ class Sink(ABC, Generic[T]):
     #: Whether the sink has the parallelism of the operator that it reads, where the program does not say: then records
     #: are not distributed again, and keep their order.
     follows_input: ClassVar[bool] = False
+
+    @property
+    def waits_for_commits(self) -> bool:
+        """Return whether a writer must not write while what the one before it prepared is not committed yet.
+
+        In a pipelined job the next writer begins behind the barrier, before the commit. Say True if it could wait for
+        locks of what is prepared: its task then does nothing between barrier and commit.
+        """
+        return False
 
     @property
     def guarantee(self) -> Guarantee | None:

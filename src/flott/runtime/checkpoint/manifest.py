@@ -21,7 +21,9 @@ from flott.common._savepoint_format import SavepointFormatType
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Json, Slice, SlicePlan
 from flott.errors import CorruptStateError
+from flott.graph.edge_ids import EdgeId
 from flott.graph.operator_ids import OperatorId
+from flott.runtime.managed_state.files.channel_file import ChannelFile, ChannelSection, QueueEnd
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile
 from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStateFile, StateShape
 from flott.runtime.operators.watermarks import TimeProgress
@@ -105,26 +107,19 @@ class Manifest:
     final: bool = False  #: the job has finished with it
     accumulators: bytes | None = None  #: the user's, over all epochs up to this one, pickled by name
     savepoint: SavepointMark | None = None
+    channels: tuple[ChannelFile, ...] = ()  #: what was on its way between tasks; empty if the checkpoint is aligned
 
     @property
     def files(self) -> frozenset[str]:
         """Return the names of all state files it refers to."""
-        return frozenset(
-            file.name
-            for operator in self.operators.values()
-            for subtask in operator.subtasks
-            for file in subtask.files
-        )
+        names = {file.name for operator in self.operators.values() for part in operator.subtasks for file in part.files}
+        return frozenset(names.union(file.name for file in self.channels))
 
     @property
     def state_bytes(self) -> int:
         """Return the size of all state files it refers to."""
-        return sum(
-            file.size
-            for operator in self.operators.values()
-            for subtask in operator.subtasks
-            for file in subtask.files
-        )
+        sizes = (f.size for operator in self.operators.values() for part in operator.subtasks for f in part.files)
+        return sum(sizes) + sum(file.size for file in self.channels)
 
 
 def with_names(manifest: Manifest, rename: Callable[[str], str]) -> Manifest:
@@ -142,7 +137,8 @@ def with_names(manifest: Manifest, rename: Callable[[str], str]) -> Manifest:
         ident: replace(operator, subtasks=tuple(map(renamed, operator.subtasks)))
         for ident, operator in manifest.operators.items()
     }
-    return replace(manifest, operators=operators)
+    channels = tuple(replace(file, name=rename(file.name)) for file in manifest.channels)
+    return replace(manifest, operators=operators, channels=channels)
 
 
 @dataclass(frozen=True)
@@ -181,6 +177,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
         "accumulators": None if manifest.accumulators is None else base64.b64encode(manifest.accumulators).decode(),
         "savepoint": None if manifest.savepoint is None else _mark_out(manifest.savepoint),
     }
+    if manifest.channels:
+        content["channels"] = _channels_out(manifest.channels)
     return _seal("snapshot", content)
 
 
@@ -202,6 +200,7 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
             committables={OperatorId(ident): raw for ident, raw in content["committables"].items()},
             accumulators=base64.b64decode(raw) if (raw := content["accumulators"]) is not None else None,
             savepoint=_mark_in(raw) if (raw := content["savepoint"]) is not None else None,
+            channels=_channels_in(raw) if (raw := content.get("channels")) is not None else (),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CorruptStateError(f"{name} is damaged: {type(error).__name__} {error}.") from error
@@ -274,6 +273,48 @@ def _mark_out(mark: SavepointMark) -> Json:
 
 def _mark_in(raw: Json) -> SavepointMark:
     return SavepointMark(raw["id"], SavepointFormatType[raw["format"]], raw["home"], raw["drained"])
+
+
+def _channels_out(files: tuple[ChannelFile, ...]) -> Json:
+    edges = sorted({(section.edge, section.partitioning) for file in files for section in file.sections})
+    numbers = {edge: number for number, edge in enumerate(edges)}
+    return {
+        "edges": [[*edge, partitioning] for edge, partitioning in edges],
+        "files": [
+            {
+                "name": file.name,
+                "size": file.size,
+                "sections": [
+                    [
+                        numbers[part.edge, part.partitioning], part.sender, part.receiver, part.place.value,
+                        part.offset, part.length, part.checksum, part.buffers, part.payload_bytes,
+                    ]
+                    for part in file.sections
+                ],
+            }
+            for file in files
+        ],
+    }  # fmt: skip
+
+
+def _channels_in(raw: Json) -> tuple[ChannelFile, ...]:
+    edges = [
+        (EdgeId(OperatorId(source), OperatorId(target), index, tag, number), partitioning)
+        for source, target, index, tag, number, partitioning in raw["edges"]
+    ]
+
+    def section_in(
+        edge: int, sender: int, receiver: int, place: int, offset: int, length: int, checksum: int, buffers: int,
+        payload_bytes: int,
+    ) -> ChannelSection:  # fmt: skip
+        return ChannelSection(
+            *edges[edge], sender, receiver, QueueEnd(place), offset, length, checksum, buffers, payload_bytes
+        )
+
+    return tuple(
+        ChannelFile(file["name"], file["size"], tuple(section_in(*fields) for fields in file["sections"]))
+        for file in raw["files"]
+    )
 
 
 def _source_out(snapshot: SourceSnapshot) -> Json:

@@ -89,6 +89,11 @@ def state_file(operator: str, subtask: int, epoch: int, attempt: str) -> str:
     return f"{STATE}/{operator[:16]}-{subtask}-{epoch}-{attempt}"
 
 
+def channel_file(operator: str, subtask: int, epoch: int, attempt: str) -> str:
+    """Return the file for buffers on their way to and from a task, named after the first operator of the task."""
+    return f"{state_file(operator, subtask, epoch, attempt)}-channels"
+
+
 def in_state_folder(file: str) -> str:
     """Return the name of a file of the state folder."""
     return f"{STATE}/{file}"

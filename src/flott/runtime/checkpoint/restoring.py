@@ -27,6 +27,7 @@ from flott.runtime.checkpoint.pins import Pin, write_pin
 from flott.runtime.checkpoint.savepoint import located
 from flott.runtime.checkpoint.savepoint_files import discard_checkpoint, dispose_savepoint
 from flott.runtime.checkpoint.store import CheckpointStore, folder_of_snapshot, open_checkpoint
+from flott.runtime.managed_state.files.channel_file import verify_channel_file
 from flott.runtime.managed_state.files.file_sequence import StateFile
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
@@ -65,6 +66,7 @@ def open_snapshot(path: str, sync: bool) -> Snapshot:
     storage, manifest = open_checkpoint(path, sync)
     snapshot = Snapshot(resolved(folder_of_snapshot(path)), storage.root, manifest)
     sizes = {file.name: file.size for _, _, files in _subtask_files(snapshot.located) for file in files}
+    sizes |= {file.name: file.size for file in snapshot.located.channels}
     for name, expected in sizes.items():
         try:
             found = storage.size(name)
@@ -108,12 +110,20 @@ def _copied(manifest: Manifest, storage: Storage) -> Manifest:
         for file in files:
             number = f"{len(names)}-{attempt}"
             names.setdefault(file.name, paths.restored(operator, subtask, manifest.checkpoint_id, number))
+    channels = {file.name: file for file in manifest.channels}
+    for index, (name, channel) in enumerate(channels.items()):
+        number = f"{len(names)}-{attempt}"
+        names[name] = paths.restored(channel.sections[0].edge.target, index, manifest.checkpoint_id, number)
     total, done, announced = manifest.state_bytes, 0, 0
     if total >= LARGE_BYTES:
         log.info("Copying %d state files, %.1f GB, into %s.", len(names), total / 1e9, storage.root)
     for source, name in names.items():
-        with open_state_file(storage, source) as original:
-            original.verify()  # damage that is found in a copy does not say which file it came from
+        # Damage that is found in a copy does not say which file it came from.
+        if source in channels:
+            verify_channel_file(storage, channels[source])
+        else:
+            with open_state_file(storage, source) as original:
+                original.verify()
         storage.copy(source, name)
         done += storage.size(name)
         if done - announced >= LARGE_BYTES:

@@ -7,13 +7,16 @@ part of the state with the epoch that read the end of a source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 from flott.datastream.connectors.base import (
     ColumnRecords,
+    Followed,
     Json,
+    Pause,
     Pending,
     Records,
     Slice,
@@ -28,6 +31,8 @@ from flott.errors import StateError
 
 class HybridEnumerator(SplitEnumerator):
     """Hands requests to the enumerator of the source that is being read."""
+
+    readable_beside = False
 
     def __init__(self, source: HybridSource):
         self._source = source
@@ -156,6 +161,12 @@ class HybridReader(SourceReader[Any]):
 
     def read_batches(self, part: Slice) -> Iterator[Records[Any] | ColumnRecords]:
         return self._reader(part).read_batches(_unwrapped(part))
+
+    def follow(self, parts: Sequence[Slice]) -> Followed[Any]:
+        whole = {_unwrapped(part).split: part for part in parts}  # all of one source: the one whose turn it is
+        with closing(self._reader(parts[0]).follow([_unwrapped(part) for part in parts])) as followed:
+            for news in followed:
+                yield news if isinstance(news, Pause) else (whole[news[0].split], news[1])
 
     def reached(self, part: Slice) -> Json:
         return self._reader(part).reached(_unwrapped(part))

@@ -25,6 +25,7 @@ from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import JobListener
 from flott.runtime.pipelined.local_pipeline import LocalPipeline
 from flott.runtime.pipelined.runner import PipelineRunner
+from flott.runtime.pipelined.tls import ConnectionTls
 from flott.runtime.storage import initialize_object_stores
 
 #: Tests and tools add listeners to every job of this process here, and a hook between the steps of the protocol.
@@ -114,7 +115,7 @@ class Executor:
         from flott.runtime.spark.runner import SparkRunner
 
         assert isinstance(runner, SparkRunner)
-        return runner.pipeline(self._clock)
+        return runner.pipeline(self._clock, ConnectionTls.of(configuration))
 
     def _runner(self, configuration: Configuration, environment: JobEnvironment | None) -> TaskRunner:
         if self._target == "in-process":

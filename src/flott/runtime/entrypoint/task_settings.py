@@ -15,7 +15,9 @@ def task_settings(configuration: Configuration) -> TaskSettings:
     """Return the settings of tasks."""
     return TaskSettings(
         buffer_records=options.read(configuration, options.EXCHANGE_BUFFER_RECORDS),
+        object_reuse=options.read(configuration, options.OBJECT_REUSE),
         input_memory_bytes=options.read(configuration, options.EXCHANGE_MEMORY),
+        network_memory_bytes=options.read(configuration, options.NETWORK_MEMORY_MAX),
         job_parameters=options.read(configuration, options.GLOBAL_JOB_PARAMETERS) or {},
         backend=backend_settings(configuration),
         logs=LogLimits(

@@ -3,6 +3,9 @@
 Records of a batch are distributed with one loop per batch, then collected per target until a buffer is worth sending.
 Buffers are bounded by records and, as soon as the size of a record is known, by bytes. ``partitioners`` decides who
 gets a record.
+
+Buffers are encoded. For a target in the same process they need not be, if the runner hands buffers over: then records
+that cannot change go as they are (``sharing``), and all others, too, where a job allows to reuse objects.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from flott.common.typeinfo import TypeInformation
 from flott.errors import ProgramError
 from flott.graph.job_graph import ChainedOperator, JobEdge
 from flott.runtime.epoch.partitioners import Positions, make_chooser
-from flott.runtime.epoch.wire import DATA, BatchEncoder, Origin, Row, encode_batch
+from flott.runtime.epoch.sharing import cannot_change
+from flott.runtime.epoch.wire import DATA, MARKER, BatchEncoder, Origin, Row, encode_batch
 from flott.runtime.operators.batch import Batch, ColumnBatch, RowBatch
 from flott.runtime.operators.operator import EpochScope, RecordFailure
 
@@ -24,6 +28,13 @@ BUFFER_BYTES = 128 * 1024
 FIRST_BUFFER_RECORDS = 512
 #: So many records may be in a buffer of columns, if their bytes allow it: what follows works on whole batches.
 COLUMN_RECORDS = 64 * 1024
+#: So many records of a buffer that is handed over are encoded, to know how large they are.
+SAMPLE_RECORDS = 8
+
+
+def to_no_target(target: int) -> bool:
+    """Return that no target takes records as they are."""
+    return False
 
 
 class ResultPartition:
@@ -42,6 +53,8 @@ class ResultPartition:
         max_records: int,
         send: Callable[[Row], None],
         record_type: TypeInformation | None = None,
+        hands_over: Callable[[int], bool] = to_no_target,
+        object_reuse: bool = False,
     ):
         self.edge = edge
         self._sender = sender
@@ -53,8 +66,10 @@ class ResultPartition:
         self._limit = min(FIRST_BUFFER_RECORDS, max_records)
         self._send = send
         self._encoder = BatchEncoder(record_type)
+        self._hands_over = [hands_over(target) for target in range(target_parallelism)]
+        self._object_reuse = object_reuse
         self._sequence = 0
-        self.bytes_sent = 0  #: in the present epoch
+        self.bytes_sent = 0  #: in the present epoch; what is handed over has no bytes
         self._values: list[list[Any]] = [[] for _ in range(target_parallelism)]
         self._timestamps: list[list[int]] = [[] for _ in range(target_parallelism)]  #: empty: the values have none
         self._kinds = [bytearray() for _ in range(target_parallelism)]  #: empty: the values are inserts
@@ -64,6 +79,7 @@ class ResultPartition:
         self._max_column_records = max(max_records, COLUMN_RECORDS)
         self._first_origin: list[Origin] = [None] * target_parallelism
         self._last_origin: list[Origin] = [None] * target_parallelism
+        self._markers: dict[int, list[Row]] = {}  #: that leave behind what is held, by target
         self._choose = make_chooser(edge.partitioning, subtask, parallelism, target_parallelism, target_max_parallelism)
         appends = [held.append for held in self._values]
         stamps = [held.append for held in self._timestamps]
@@ -78,6 +94,7 @@ class ResultPartition:
         self._choose.begin(self._scope, self.edge.index)
         for target in range(self._targets):
             self._clear(target)
+        self._markers.clear()
 
     def receivers(self) -> Sequence[int]:
         """Return the subtasks that are told about this sender's event time."""
@@ -98,6 +115,14 @@ class ResultPartition:
         else:
             assert isinstance(chosen, list)  # positions are of columns
             self._scatter(chosen, batch)
+
+    def send_marker(self, target: int, marker: object) -> None:
+        """Send a marker to a target. It waits for the buffer of the records before it, and leaves with that."""
+        row = (self._stage, target, MARKER, self.edge.index, self._subtask, self._sequence, marker)
+        if self._values[target] or self._columns[target]:
+            self._markers.setdefault(target, []).append(row)
+        else:
+            self._send(row)
 
     def flush(self) -> None:
         """Send what is left: the epoch's records are complete."""
@@ -243,8 +268,14 @@ class ResultPartition:
                 self._ship(target)
 
     def _broadcast(self, batch: Batch) -> None:
-        payload = self._encode(batch, self._scope.origin)  # once, for all targets
+        origin, payload = self._scope.origin, None
+        shared = any(self._hands_over) and (isinstance(batch, ColumnBatch) or self._may_share(batch.values))
         for target in range(self._targets):
+            if shared and self._hands_over[target]:
+                self._hand_over(target, batch, origin)
+                continue
+            if payload is None:
+                payload = self._encode(batch, origin)  # once, for all targets
             self._send_payload(target, payload)
 
     def _ship_held(self, target: int) -> None:
@@ -256,9 +287,12 @@ class ResultPartition:
     def _ship_columns(self, target: int) -> None:
         from flott.runtime.operators.arrow import joined
 
-        payload = self._encode(joined(self._columns[target]), self._origin(target))
+        batch, origin = joined(self._columns[target]), self._origin(target)
         self._clear(target)
-        self._send_payload(target, payload)
+        if self._hands_over[target]:
+            self._hand_over(target, batch, origin)
+        else:
+            self._send_payload(target, self._encode(batch, origin))
 
     def _origin(self, target: int) -> Origin:
         first, last = self._first_origin[target], self._last_origin[target]
@@ -267,6 +301,13 @@ class ResultPartition:
     def _ship(self, target: int) -> None:
         values, kinds = self._values[target], self._kinds[target]
         batch = RowBatch(values, self._timestamps[target] or None, bytes(kinds) if kinds else None)
+        if self._hands_over[target] and self._may_share(values):
+            self._hand_over(target, batch, self._origin(target))
+            sample = values[:: -(-len(values) // SAMPLE_RECORDS)]
+            size = len(self._encode(RowBatch(sample), None))
+            self._limit = max(1, min(self._max_records, BUFFER_BYTES * len(sample) // size))
+            self._clear(target)
+            return
         payload = self._encode(batch, self._origin(target))
         self._limit = max(1, min(self._max_records, BUFFER_BYTES * len(values) // max(len(payload), 1)))
         self._clear(target)
@@ -280,10 +321,33 @@ class ResultPartition:
         except ProgramError as error:
             raise RecordFailure(self._sender, "sending records to another task") from error
 
+    def _may_share(self, values: list[Any]) -> bool:
+        return self._object_reuse or cannot_change(values)
+
+    def _hand_over(self, target: int, batch: Batch, origin: Origin) -> None:
+        """Send a batch as it is, in lists and objects of its own: those at hand are used again."""
+        own: Batch
+        if isinstance(batch, ColumnBatch):
+            own = ColumnBatch(batch.columns, batch.record_type, batch.timestamps, batch.kinds)
+        else:
+            stamps = batch.timestamps
+            own = RowBatch(batch.values.copy(), None if stamps is None else stamps.copy(), batch.kinds)
+        self._send((self._stage, target, DATA, self.edge.index, self._subtask, self._sequence, (own, origin)))
+        self._sequence += 1
+        if self._markers:
+            self._send_markers(target)
+
     def _send_payload(self, target: int, payload: bytes) -> None:
         self._send((self._stage, target, DATA, self.edge.index, self._subtask, self._sequence, payload))
         self._sequence += 1
         self.bytes_sent += len(payload)
+        if self._markers:
+            self._send_markers(target)
+
+    def _send_markers(self, target: int) -> None:
+        """Send the markers that have waited for a buffer."""
+        for row in self._markers.pop(target, ()):
+            self._send(row)
 
     def _clear(self, target: int) -> None:
         self._values[target].clear()  # the lists stay the same: keys know their append

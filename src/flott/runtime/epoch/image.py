@@ -17,6 +17,7 @@ import cloudpickle
 from flott.common._ids import JobId
 from flott.common._object_store_settings import ObjectStoreSettings
 from flott.errors import UnserializableError
+from flott.graph.edge_ids import EdgeId, edge_ids, may_be_overtaken
 from flott.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex, VertexId
 from flott.runtime.epoch.topology import Topology, lay_out
 from flott.runtime.epoch.user_code import main_classes, refuse_unpicklable
@@ -30,7 +31,9 @@ class TaskSettings:
     """The job's settings that tasks need."""
 
     buffer_records: int = 1024
+    object_reuse: bool = False  #: records that could be changed are handed over within a process, too
     input_memory_bytes: int = 256 << 20
+    network_memory_bytes: int | None = None  #: of a slot of a pipelined job; None: by ``input_memory_bytes``
     job_parameters: dict[str, str] = field(default_factory=dict)
     backend: BackendSettings = field(default_factory=BackendSettings)
     logs: LogLimits = field(default_factory=LogLimits)
@@ -45,6 +48,15 @@ class VertexShape:
     parallelism: int
     max_parallelism: int
     keyed_operators: int = 0
+
+
+@dataclass(frozen=True)
+class EdgeShape:
+    """What checkpoints need to know about an edge without loading its functions."""
+
+    ident: EdgeId
+    partitioning: str  #: its label
+    may_be_overtaken: bool  #: by barriers
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,7 @@ class JobImage:
     import_path: tuple[str, ...]  #: the driver's sys.path, so that workers find the user's modules
     main_classes: bytes  #: classes of the main script, so that their instances can be pickled by name
     batch: bool = False  #: there is one epoch, and keyed operators see one key after the other
+    edges: dict[int, EdgeShape] = field(default_factory=dict)
 
     def load_vertex(self, ident: VertexId) -> tuple[JobVertex, tuple[JobEdge, ...], tuple[JobEdge, ...]]:
         """Return a new copy of a vertex, with functions of its own."""
@@ -103,7 +116,14 @@ def make_image(
         import_path=tuple(os.path.abspath(entry) for entry in sys.path if entry),
         main_classes=bytes(cloudpickle.dumps(main_classes(), protocol=5)),
         batch=graph.batch,
+        edges=edge_shapes(graph),
     )
+
+
+def edge_shapes(graph: JobGraph) -> dict[int, EdgeShape]:
+    """Return the shapes of all edges, by their index."""
+    idents = edge_ids(graph)
+    return {e.index: EdgeShape(idents[e.index], e.partitioning.label, may_be_overtaken(e)) for e in graph.edges}
 
 
 def _shape_of(vertex: JobVertex) -> VertexShape:

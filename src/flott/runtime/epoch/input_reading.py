@@ -28,7 +28,8 @@ def read_input(task: StageTask, gate: InputGate, assignments: Assignments) -> It
         head = subtask.operators[0]
         if isinstance(head, SourceOperator):
             assigned = assignments.get(subtask.vertex.head.id)
-            yield from head.read(assigned[subtask.index] if assigned is not None else SourceAssignment())
+            for _ in head.read(assigned[subtask.index] if assigned is not None else SourceAssignment()):
+                yield  # slices of an epoch have an end, so there is no pause
         else:
             yield from _read_exchanged(task, subtask, gate)
 
@@ -57,7 +58,7 @@ def _read_exchanged(task: StageTask, subtask: Subtask, gate: InputGate) -> Itera
 
 
 def _read_edge(subtask: Subtask, gate: InputGate, edge: JobEdge) -> Iterator[None]:
-    take = subtask.input(edge.input_index)
+    take = subtask.input(edge.input_index, edge.index)
     for batch, origin in subtask.announced(edge.input_index, gate.batches(edge.index, subtask.index)):
         subtask.scope.origin = origin
         take(batch)
@@ -72,7 +73,7 @@ def _read_by_key(task: StageTask, subtask: Subtask, gate: InputGate, edges: list
     try:
         for edge in edges:
             for payload in gate.payloads(edge.index, subtask.index):
-                subtask.group(edge.input_index, payload, grouping)
+                subtask.group(edge.input_index, edge.index, payload, grouping)
                 yield
         for batch in grouping.batches():
             if batch is None:

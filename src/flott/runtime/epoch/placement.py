@@ -118,6 +118,44 @@ def _place_stage(
     return homes
 
 
+@dataclass(frozen=True)
+class SlotPreference:
+    """Where a slot of a pipelined job is to run: on an executor, or on any of a host."""
+
+    host: str
+    executor: str | None = None
+
+
+def place_slots(
+    slots: int,
+    executors: Sequence[ExecutorSlots],
+    tasks_at: TaskHomes,
+    hosts: Mapping[str, str],
+) -> tuple[SlotPreference | None, ...]:
+    """Return where each slot is to run; None: wherever there is room.
+
+    A slot runs the tasks with its position of all stages. ``tasks_at`` is where they ran last, in either mode,
+    ``hosts`` are the hosts of executors, also of those that are gone. A slot prefers the executor that ran most of its
+    tasks. All slots run at the same time, so an executor that is preferred by more slots than it can run is left to the
+    first ones. The others prefer its host, where copies of their state are: they must not wait for a busy executor.
+    """
+    room = {executor.id: executor.slots for executor in executors}
+    found: list[SlotPreference | None] = []
+    for slot in range(slots):
+        # A later stage decides if none has more: that of the source has no keyed state.
+        ran = [tasks_at[task] for task in sorted(tasks_at, reverse=True) if task[1] == slot]
+        best = Counter(ran).most_common(1)
+        executor = best[0][0] if best else None
+        if executor is None or executor not in hosts:
+            found.append(None)
+        elif room.get(executor, 0) > 0:
+            room[executor] -= 1
+            found.append(SlotPreference(hosts[executor], executor))
+        else:
+            found.append(SlotPreference(hosts[executor]))
+    return tuple(found)
+
+
 def executors_in(result: EpochResult, topology: Topology) -> dict[TaskPosition, str]:
     """Return where the tasks of an epoch ran, as far as they have reported."""
     return {(topology.stage_of[report.vertex], report.subtask): report.place.executor for report in result.reports}

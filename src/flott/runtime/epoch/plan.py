@@ -13,6 +13,7 @@ from flott.common._ids import EpochId
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.datastream.connectors.base import Slice
 from flott.graph.operator_ids import OperatorId
+from flott.runtime.managed_state.files.channel_file import ChannelSection
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.operator.operator_shares import OperatorStart
 from flott.runtime.operators.source import SourceAssignment
@@ -30,6 +31,19 @@ class SubtaskState:
 
 
 @dataclass(frozen=True)
+class ChannelPart:
+    """Buffers that a checkpoint has saved, for one subtask that receives them."""
+
+    file: str
+    section: ChannelSection
+    whole: bool  #: all its records are for this subtask; if not, those that the partitioning of the edge gives it
+    timed: bool  #: whether event time that was told between them still holds: no subtask may be behind it
+
+
+ChannelStarts = Mapping[int, tuple[tuple[ChannelPart, ...], ...]]
+
+
+@dataclass(frozen=True)
 class EpochPlan:
     """One attempt at one epoch."""
 
@@ -41,6 +55,8 @@ class EpochPlan:
     sources: Mapping[OperatorId, tuple[SourceAssignment, ...]] = field(default_factory=dict)
     states: Mapping[OperatorId, tuple[SubtaskState, ...]] = field(default_factory=dict)
     final: bool = False  #: the input of all sources ends with it, so operators finish and close
+    #: What was on its way when the checkpoint to begin with was taken: by edge, then by receiving subtask.
+    channels: ChannelStarts = field(default_factory=dict)
 
 
 def assign_slices(slices: Sequence[Slice], parallelism: int, readers: Mapping[str, int]) -> list[list[Slice]]:

@@ -11,7 +11,9 @@ from flott.datastream.connectors.base import Json
 from flott.graph.job_graph import JobGraph, VertexId
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.failure import FailureCard
+from flott.runtime.epoch.latency import LatencyPath, MarkerAges
 from flott.runtime.epoch.topology import Topology
+from flott.runtime.managed_state.files.channel_file import ChannelFile
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.managed_state.operator.operator_shares import OperatorStateFile
 from flott.runtime.operators.lateness import LateCount
@@ -25,6 +27,33 @@ class TaskPlace:
 
     host: str = "localhost"
     executor: str = "in-process"  #: Spark's id of it, which is "driver" in local mode
+
+
+@dataclass(frozen=True)
+class CheckpointTimes:
+    """How a subtask of a continuous task has taken part in a checkpoint."""
+
+    barrier_ms: int  #: when the first barrier came, by the clock of its host
+    alignment_ms: float  #: from the first barrier to the last
+    sync_ms: float  #: its state was taken aside, and it processed nothing
+    async_ms: float = 0.0  #: its files were made durable, beside processing
+    unaligned: bool = False  #: barriers have overtaken buffers, or might have
+    persisted_bytes: int = 0  #: of buffers that were overtaken
+
+    @property
+    def aligned_ms(self) -> float:
+        """Return when the last barrier came."""
+        return self.barrier_ms + self.alignment_ms
+
+    @property
+    def saved_ms(self) -> float:
+        """Return when its state had been taken aside."""
+        return self.aligned_ms + self.sync_ms
+
+    @property
+    def durable_ms(self) -> float:
+        """Return when its files were durable."""
+        return self.saved_ms + self.async_ms
 
 
 @dataclass(frozen=True)
@@ -64,6 +93,9 @@ class SubtaskReport:
     started_ms: int = 0  #: when it began to receive input, by the clock of its host
     ended_ms: int = 0
     measures: Mapping[str, int | float] = field(default_factory=dict)  #: of the engine's metrics in the epoch, by name
+    checkpoint: CheckpointTimes | None = None  #: None: it ran in an epoch, which has no barriers
+    edges: Mapping[int, tuple[int, int]] = field(default_factory=dict)  #: records and bytes that came in, by edge
+    latencies: Mapping[LatencyPath, MarkerAges] = field(default_factory=dict)  #: of markers since the last report
 
 
 @dataclass(frozen=True)
@@ -72,6 +104,15 @@ class EpochResult:
 
     reports: tuple[SubtaskReport, ...] = ()
     failures: tuple[FailureCard, ...] = ()
+    channels: tuple[ChannelFile, ...] = ()  #: what was on its way between tasks, if the checkpoint is unaligned
+    #: Of a pipelined job: what tasks have reported for checkpoints that failed since the last completed one, by
+    #: checkpoint, oldest first. What they did then belongs to this one.
+    earlier: tuple[EpochResult, ...] = ()
+
+    @property
+    def parts(self) -> tuple[EpochResult, ...]:
+        """Return the results of the failed checkpoints before, and this one."""
+        return (*self.earlier, self)
 
     def missing(self, graph: JobGraph) -> list[str]:
         """Return the subtasks that should have reported and did not."""

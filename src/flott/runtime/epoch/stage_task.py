@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from flott.graph.column_key import ColumnKey
 from flott.graph.job_graph import JobEdge, JobVertex, VertexId
+from flott.runtime.epoch.exchange import to_no_target
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.topology import Stage, Topology
@@ -38,8 +39,13 @@ class StageTask:
     turn_to: Callable[[Subtask], None] = _ignore
 
     @staticmethod
-    def build(image: JobImage, stage: Stage, partition: int) -> StageTask:
-        """Load the subtasks of a task and connect them."""
+    def build(
+        image: JobImage, stage: Stage, partition: int, hands_over: Callable[[int], bool] = to_no_target
+    ) -> StageTask:
+        """Load the subtasks of a task and connect them.
+
+        ``hands_over``: whether the subtasks with an index take records as they are, because they are in this process.
+        """
         task = StageTask(image, stage, partition, [], {})
         scope = EpochScope()
         outgoing: dict[VertexId, tuple[JobEdge, ...]] = {}
@@ -51,14 +57,14 @@ class StageTask:
                 task.incoming[ident], outgoing[ident] = edges_in, edges_out
         by_vertex = {subtask.vertex.id: subtask for subtask in task.subtasks}
         neighbours: dict[int, Emit] = {
-            edge.index: _from_neighbour(by_vertex[ident].input(edge.input_index))
+            edge.index: _from_neighbour(by_vertex[ident].input(edge.input_index, edge.index))
             for ident, edges in task.incoming.items()
             for edge in edges
             if edge.index in image.topology.local_edges
         }
         for subtask in task.subtasks:
             own = {edge.index for edge in outgoing[subtask.vertex.id]}
-            subtask.compose(task.outbox.append, {i: emit for i, emit in neighbours.items() if i in own})
+            subtask.compose(task.outbox.append, {i: emit for i, emit in neighbours.items() if i in own}, hands_over)
         return task
 
     def interrupt(self) -> None:

@@ -1,14 +1,17 @@
 """Saving the state of a subtask and reporting its operators. Task side.
 
 Saving is a step of its own: it needs a subtask whose operators are between two batches, and changes nothing that the
-next batch would see. Epochs call it when event time has advanced.
+next batch would see. Epochs call it when event time has advanced. A continuous task takes only the first step of it
+before it processes the next batch, and the others in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+from flott.common._stepwise import Stepwise
 from flott.graph.job_graph import ChainedOperator
 from flott.graph.operator_ids import OperatorId
 from flott.metrics import _engine_metrics as table
@@ -24,51 +27,98 @@ from flott.runtime.operators.operator import RecordFailure
 from flott.runtime.operators.outcome import OperatorOutcome
 from flott.runtime.storage import Storage
 
+SAVING_KEYED = "saving its keyed state"
 
-def save_subtask(
-    subtask: Subtask, attempt_id: str, storage: Storage | None = None
-) -> dict[OperatorId, OperatorReport]:
-    """Write the changes of a subtask to the job's storage, or to another, and report all its operators."""
-    storage = storage or subtask.image.storage
+
+def save_subtask(subtask: Subtask, attempt_id: str) -> dict[OperatorId, OperatorReport]:
+    """Write the changes of a subtask and report all its operators."""
+    storage = subtask.image.storage
     reports = {}
     for slot in subtask.slots:
-        name = paths.state_file(slot.described.id, subtask.index, subtask.scope.epoch, attempt_id)
-        reports[slot.described.id] = _save_operator(slot, storage, name)
+        name = _file_of(slot, subtask, attempt_id)
+        report, files = _report(slot), slot.files
+        if slot.keyed_state is not None:
+            with _failing_as(slot.described, SAVING_KEYED):
+                files = slot.keyed_state.save(files, storage, name)
+        reports[slot.described.id] = _with_files(slot, report, files, _save_operator_state(slot, storage, name), name)
     return reports
 
 
-def _save_operator(slot: OperatorSlot, storage: Storage, name: str) -> OperatorReport:
+def saving_subtask(
+    subtask: Subtask, attempt_id: str, storage: Storage
+) -> Generator[None, None, dict[OperatorId, OperatorReport]]:
+    """Do the same in small steps, and to another storage. In the first one everything is taken aside that is saved."""
+    begun = []
+    for slot in subtask.slots:
+        name = _file_of(slot, subtask, attempt_id)
+        report, steps = _report(slot), None
+        if slot.keyed_state is not None:
+            with _failing_as(slot.described, SAVING_KEYED):
+                steps = Stepwise(slot.keyed_state.saving(storage, name))
+        begun.append((slot, report, steps, _save_operator_state(slot, storage, name), name))
+    reports = {}
+    for slot, report, steps, operator_state, name in begun:
+        files = slot.files
+        if steps is not None:
+            while not steps.is_done:
+                yield
+                with _failing_as(slot.described, SAVING_KEYED):
+                    steps.step()
+            # What was there before may have been compacted meanwhile.
+            files = slot.files if (file := steps.finish()) is None else (*slot.files, file)
+        reports[slot.described.id] = _with_files(slot, report, files, operator_state, name)
+    return reports
+
+
+def _file_of(slot: OperatorSlot, subtask: Subtask, attempt_id: str) -> str:
+    return paths.state_file(slot.described.id, subtask.index, subtask.scope.epoch, attempt_id)
+
+
+def _report(slot: OperatorSlot) -> OperatorReport:
+    """Return all of an operator's report but its files."""
     slot.operator.records_in = slot.counts.records_in
     slot.operator.snapshot()
     outcome = slot.operator.outcome()
-    results = _encode_results(slot.described, outcome)
-    sequence = _save_keyed_state(slot, storage, name)
-    operator_state = _save_operator_state(slot, storage, f"{name}-operator")
-    files: list[StateFile | OperatorStateFile] = [*(sequence or ())]
-    if operator_state is not None:
-        files.append(operator_state)
-    written_bytes = sum(file.size for file in files if file.name.startswith(name))
-    slot.operator.measure(table.STATE_BYTES_WRITTEN, written_bytes)
     return OperatorReport(
         watermark=slot.operator.watermark,
-        sequence=sequence,
-        operator_state=operator_state,
-        written_bytes=written_bytes,
         progress=outcome.progress,
         splits=dict(outcome.splits),
         committables=outcome.committables,
-        results=results,
+        results=_encode_results(slot.described, outcome),
         records_in=slot.counts.records_in,
         records_out=slot.counts.records_out,
         next_event_time_ms=outcome.next_event_time_ms,
         late=outcome.late,
-        measures=_measures(slot, outcome, sum(file.size for file in files)),
+        measures=_measures(slot, outcome),
         metrics=dict(outcome.metrics),
         accumulators=_encode_accumulators(slot.described, outcome),
     )
 
 
-def _measures(slot: OperatorSlot, outcome: OperatorOutcome, state_bytes: int) -> dict[str, int | float]:
+def _with_files(
+    slot: OperatorSlot,
+    report: OperatorReport,
+    sequence: FileSequence,
+    operator_state: OperatorStateFile | None,
+    name: str,
+) -> OperatorReport:
+    """Return a report with the files of an operator. It continues with them."""
+    slot.files = sequence
+    files: list[StateFile | OperatorStateFile] = [*sequence]
+    if operator_state is not None:
+        files.append(operator_state)
+    written_bytes = sum(file.size for file in files if file.name.startswith(name))
+    sizes = {table.STATE_BYTES.name: sum(file.size for file in files), table.STATE_BYTES_WRITTEN.name: written_bytes}
+    return replace(
+        report,
+        sequence=None if slot.keyed_state is None else sequence,
+        operator_state=operator_state,
+        written_bytes=written_bytes,
+        measures={**report.measures, **sizes},
+    )
+
+
+def _measures(slot: OperatorSlot, outcome: OperatorOutcome) -> dict[str, int | float]:
     """Return the values of the engine's metrics: those that every operator has, and those that it measured itself."""
     late, dropped = outcome.late.late, outcome.late.dropped
     keyed_entries = slot.keyed_state.entry_count() if slot.keyed_state is not None else 0
@@ -79,23 +129,14 @@ def _measures(slot: OperatorSlot, outcome: OperatorOutcome, state_bytes: int) ->
         table.LATE_RECORDS.name: late + dropped,
         table.WATERMARK_IN.name: slot.time_in.watermark,
         table.WATERMARK_OUT.name: slot.time_out.watermark,
-        table.STATE_BYTES.name: state_bytes,
         table.STATE_ENTRIES.name: keyed_entries + slot.operator_state.size(),
         **slot.operator.measures,
     }
 
 
-def _save_keyed_state(slot: OperatorSlot, storage: Storage, name: str) -> FileSequence | None:
-    if slot.keyed_state is None:
-        return None
-    with _failing_as(slot.described, "saving its keyed state"):
-        slot.files = slot.keyed_state.save(slot.files, storage, name)
-    return slot.files
-
-
 def _save_operator_state(slot: OperatorSlot, storage: Storage, name: str) -> OperatorStateFile | None:
     with _failing_as(slot.described, "saving its operator state"):
-        return slot.operator_state.save(storage, name)
+        return slot.operator_state.save(storage, f"{name}-operator")
 
 
 def _encode_results(operator: ChainedOperator, outcome: OperatorOutcome) -> bytes | None:

@@ -17,7 +17,7 @@ from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import MIN_WATERMARK
 from flott.errors import ProgramError, TypeMismatchError
 from flott.graph.job_graph import ChainedOperator, JobEdge, JobVertex
-from flott.runtime.epoch.exchange import ResultPartition
+from flott.runtime.epoch.exchange import ResultPartition, to_no_target
 from flott.runtime.epoch.grouping import KeyGrouping
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan, SubtaskState
@@ -83,6 +83,7 @@ class Subtask:
         self.scope = scope  #: shared with the other subtasks of the task, which push records into each other
         self.image = image
         self.by_key = by_key  #: keyed input comes one key after the other, in a batch job
+        self.edge_records: dict[int, int] = {}  #: how many came in on each edge in this epoch
         self._outgoing = outgoing
         self.slots = [self._make_slot(operator) for operator in vertex.operators]
         self.partitions: dict[int, ResultPartition] = {}
@@ -138,11 +139,19 @@ class Subtask:
 
     # --- connecting operators ----------------------------------------------------------------------------------------
 
-    def compose(self, send: Callable[[Row], None], neighbours: dict[int, Emit]) -> None:
-        """Bind every output. ``neighbours`` are the inputs of edges that stay in this task, by edge."""
+    def compose(
+        self,
+        send: Callable[[Row], None],
+        neighbours: dict[int, Emit],
+        hands_over: Callable[[int], bool] = to_no_target,
+    ) -> None:
+        """Bind every output. ``neighbours`` are the inputs of edges that stay in this task, by edge.
+
+        ``hands_over`` tells to which subtasks of other vertices records may go without being encoded.
+        """
         for edge in self._outgoing:
             if edge.index not in neighbours:
-                self.partitions[edge.index] = self._partition(edge, send)
+                self.partitions[edge.index] = self._partition(edge, send, hands_over)
         for index, slot in enumerate(self.slots):
             node = slot.described.node
             slot.operator.emit = self._output(index, None, neighbours, node.output_type)
@@ -157,11 +166,23 @@ class Subtask:
             head.emit = self._coalesced(head.emit)
             head.side_emits = {tag: self._coalesced(emit) for tag, emit in head.side_emits.items()}
 
-    def input(self, index: int) -> Emit:
-        """Return where batches of the head's input with this index go."""
-        return self._counting_in(self.slots[0], index)
+    def input(self, index: int, edge: int | None = None) -> Emit:
+        """Return where batches of the head's input with this index go, which come on an edge."""
+        take = self._counting_in(self.slots[0], index)
+        if edge is None:
+            return take
+        received = self.edge_records
+        received.setdefault(edge, 0)
 
-    def _partition(self, edge: JobEdge, send: Callable[[Row], None]) -> ResultPartition:
+        def taken(batch: Batch) -> None:
+            received[edge] += len(batch)
+            take(batch)
+
+        return taken
+
+    def _partition(
+        self, edge: JobEdge, send: Callable[[Row], None], hands_over: Callable[[int], bool]
+    ) -> ResultPartition:
         target = self.image.shapes[edge.target]
         node = self.vertex.operators[edge.source_operator].node
         return ResultPartition(
@@ -176,6 +197,8 @@ class Subtask:
             max_records=self.image.settings.buffer_records,
             send=send,
             record_type=node.output_type if edge.side_tag is None else dict(node.side_types).get(edge.side_tag),
+            hands_over=hands_over,
+            object_reuse=self.image.settings.object_reuse,
         )
 
     def _output(
@@ -247,7 +270,7 @@ class Subtask:
                 state.prefetch(map(keyed.select_in(values), values))
             yield from ahead
 
-    def group(self, input_index: int, payload: bytes, grouping: KeyGrouping) -> None:
+    def group(self, input_index: int, edge: int, payload: bytes, grouping: KeyGrouping) -> None:
         """Add a buffer of keyed input to a grouping, which returns the records key by key."""
         received, self.scope.origin = decode_batch(payload)
         head = self.slots[0].operator
@@ -262,6 +285,7 @@ class Subtask:
         except Exception as error:
             raise head.record_failure(batch, cursor, input_index) from error
         self.scope.origin = None
+        self.edge_records[edge] = self.edge_records.get(edge, 0) + len(batch)
         grouping.settle(len(batch), len(payload))
 
     def end_keys(self, index: int = 0) -> None:
@@ -321,6 +345,8 @@ class Subtask:
 
         The last operator is first: what fires at once finds everything after it ready.
         """
+        for edge in self.edge_records:
+            self.edge_records[edge] = 0
         for partition in self.partitions.values():
             partition.begin()
         for slot in reversed(self.slots):
@@ -345,6 +371,20 @@ class Subtask:
         for partition in self.partitions.values():
             partition.flush()
         return [slot.time_out for slot in self.slots]
+
+    def advance_behind(self, operator: Operator) -> None:
+        """Advance event time in what follows an operator that has advanced its own between two records."""
+        first = self.operators.index(operator)
+        self.slots[first].time_out = EventTime(operator.watermark)
+        moved = {first}
+        for index, slot in enumerate(self.slots):
+            fed_by = slot.described.fed_by
+            if fed_by in moved:
+                slot.time_in = self.slots[fed_by].time_out
+                slot.time_out = slot.operator.advance(slot.time_in)
+                moved.add(index)
+        for partition in self.partitions.values():
+            partition.flush()
 
     @property
     def records_sent(self) -> int:

@@ -20,6 +20,7 @@ from flott.common._ids import SubtaskIndex
 from flott.errors import WorkerLostError
 from flott.metrics import _engine_metrics as table
 from flott.runtime.clock import SystemClock
+from flott.runtime.epoch.channel_reading import BEFORE_ALL, saved_rows
 from flott.runtime.epoch.failure import FailureCard, card_of
 from flott.runtime.epoch.gate import InputGate
 from flott.runtime.epoch.image import JobImage
@@ -37,7 +38,7 @@ from flott.runtime.epoch.task_steps import (
     save_state,
     time_rows,
 )
-from flott.runtime.epoch.wire import ABORT, FAILURE, LOG, REPORT, Row
+from flott.runtime.epoch.wire import ABORT, DATA, FAILURE, LOG, REPORT, Row
 from flott.runtime.logs.capture import TaskCapture
 from flott.runtime.logs.line import TaskLog
 from flott.runtime.operators.operator import EpochScope
@@ -141,6 +142,9 @@ class _TaskAttempt:
     def _run_epoch(self, task: StageTask, gate: InputGate) -> Iterator[Addressed]:
         started = perf_counter()
         restore_state(task, self._plan, self._attempt_id)
+        for stage, receiver, kind, edge, sender, sequence, payload in saved_rows(task, self._plan):
+            if kind == DATA:  # event time advances at the end of the epoch
+                gate.add((stage, receiver, kind, edge, BEFORE_ALL + sender, sequence, payload))
         begin(task)
         for batches, _ in enumerate(read_input(task, gate, self._plan.sources), start=1):
             yield from self._send(task)
@@ -158,6 +162,7 @@ class _TaskAttempt:
 
     def _report(self, task: StageTask, saved: SavedSubtask, gate: InputGate, busy_seconds: float) -> SubtaskReport:
         subtask, incoming = saved.subtask, task.incoming[saved.subtask.vertex.id]
+        received = {edge.index: gate.bytes_received(edge.index, subtask.index) for edge in incoming}
         return SubtaskReport(
             subtask.vertex.id,
             subtask.index,
@@ -173,10 +178,11 @@ class _TaskAttempt:
             measures={
                 table.TASK_RECORDS_IN.name: subtask.slots[0].counts.records_in,
                 table.TASK_RECORDS_OUT.name: subtask.records_sent,
-                table.TASK_BYTES_IN.name: sum(gate.bytes_received(edge.index, subtask.index) for edge in incoming),
+                table.TASK_BYTES_IN.name: sum(received.values()),
                 table.TASK_BYTES_OUT.name: subtask.bytes_sent,
                 table.TASK_BUSY_MS.name: busy_seconds * 1000,
             },
+            edges={edge: (subtask.edge_records.get(edge, 0), size) for edge, size in received.items()},
         )
 
     # --- sending -----------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ REPORT = 2  #: payload: bytes of a SubtaskReport; for the driver
 FAILURE = 3  #: payload: bytes of a FailureCard; for the driver
 ABORT = 4  #: the epoch has failed: do nothing more, pass on what is for the driver
 LOG = 5  #: payload: bytes of a TaskLog; for the driver
+MARKER = 6  #: payload: a latency marker; only between tasks that run continuously
 
 Origin = tuple[str, str] | None
 

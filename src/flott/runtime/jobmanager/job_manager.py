@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,8 @@ R = TypeVar("R")
 
 #: How often it is looked whether the Spark application is still there.
 _WATCH_SECONDS = 1.0
+#: How many deleted savepoints are remembered, so that jobs no longer offer them.
+_DISPOSED = 1000
 
 
 class JobManager:
@@ -55,6 +58,7 @@ class JobManager:
         self._inspectors = Inspectors()
         self._ended = threading.Event()
         self._closing = threading.Lock()
+        self._disposed: deque[str] = deque(maxlen=_DISPOSED)  #: paths of the savepoints that were deleted last
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -126,12 +130,16 @@ class JobManager:
     def order(self, job_id: str, order: Order[R]) -> Future[R]:
         return self.dispatcher.order(job_id, order)
 
+    def disposed_savepoints(self) -> Collection[str]:
+        return tuple(self._disposed)
+
     def dispose_savepoint(self, path: str) -> Future[None]:
         return self._work.submit(self._dispose, path)
 
     def _dispose(self, path: str) -> None:
         initialize_object_stores(self.configuration)
         dispose_savepoint(path, sync=options.read(self.configuration, options.STORAGE_SYNC))
+        self._disposed.append(path)
 
     def export_savepoint(self, path: str, directory: str) -> Future[str]:
         return self._work.submit(self._export, path, directory)

@@ -11,14 +11,16 @@ from flott.common.configuration import Configuration
 from flott.errors import ConfigurationError
 from flott.runtime.jobmanager.folders import ClusterFolders
 from flott.runtime.jobmanager.job_life_cycle import RestartRules
-from flott.runtime.jobmanager.submission import CLUSTER_PREFIXES, JobSubmission
+from flott.runtime.jobmanager.submission import JobSubmission, belongs_to_cluster
 
 
 def job_settings(cluster: Configuration, submission: JobSubmission, folders: ClusterFolders) -> dict[str, str]:
     """Return the options of a job, without those that belong to the JobManager."""
-    merged = {key: text for key, text in cluster.to_dict().items() if not key.startswith(CLUSTER_PREFIXES)}
-    foreign = (*CLUSTER_PREFIXES, "spark.")  # the JobManager's options have started the Spark application already
-    merged.update({key: text for key, text in submission.configuration.items() if not key.startswith(foreign)})
+    merged = {key: text for key, text in cluster.to_dict().items() if not belongs_to_cluster(key)}
+    for key, text in submission.configuration.items():
+        # The JobManager's options have started the Spark application already.
+        if not (belongs_to_cluster(key) or key.startswith("spark.")):
+            merged[key] = text
     merged.pop(options.TARGET.key, None)
     if not Configuration.of(merged).contains(options.CHECKPOINT_DIR):
         merged[options.CHECKPOINT_DIR.key] = folders.checkpoint_location

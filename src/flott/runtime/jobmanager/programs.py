@@ -275,7 +275,7 @@ class ProgramStore:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")},
             RUN_VARIABLE: run.id,
-            PROPERTIES_VARIABLE: json.dumps({**properties, **self._connection()}),
+            PROPERTIES_VARIABLE: json.dumps({**properties, **self.connection()}),
             "PYTHONUNBUFFERED": "1",
         }
         folder = self.incoming()  # where it runs: it must not find, or leave, anything in the JobManager's own
@@ -307,7 +307,8 @@ class ProgramStore:
             self._runs.pop(run.id, None)
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _connection(self) -> dict[str, str]:
+    def connection(self) -> dict[str, str]:
+        """Return the settings with which a program submits its jobs here. They hold the access token."""
         settings = self._configuration.to_dict()
         configuration = Configuration.of({key: settings[key] for key in _CONNECTION if key in settings})
         configuration.set(options.TARGET, "remote")

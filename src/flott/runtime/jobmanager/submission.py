@@ -19,10 +19,17 @@ from flott.runtime.dependencies.job_dependencies import JobFile as JobFile  # re
 
 #: How the keys of options begin that belong to the JobManager or say how to reach it, secrets among them. The client
 #: does not send them with a job, and the JobManager does not hand its own to the processes of jobs.
-CLUSTER_PREFIXES = (
+_CLUSTER_PREFIXES = (
     "rest.", "flott.rest.", "security.", "web.", "high-availability", "flott.ha.", "flott.cluster.", "jobstore.",
     "metrics.", "client.",
 )  # fmt: skip
+#: How some begin all the same that belong to the tasks of a job: what they measure, and how they connect to each other.
+_JOB_PREFIXES = ("metrics.latency.", "security.ssl.internal.")
+
+
+def belongs_to_cluster(key: str) -> bool:
+    """Return whether an option is the JobManager's and not a job's."""
+    return key.startswith(_CLUSTER_PREFIXES) and not key.startswith(_JOB_PREFIXES)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,11 @@ class SinkCommits:
                 committer.open(job_id, ident)
                 self._committers[ident] = committer
 
+    @property
+    def take_several_epochs(self) -> bool:
+        """Return whether the output of a failed checkpoint may be committed with the next one."""
+        return all(committer.takes_several_epochs for committer in self._committers.values())
+
     def validate(self) -> None:
         """Refuse sinks that cannot work, before anything runs."""
         for operator in self._sinks.values():
@@ -98,7 +103,7 @@ class SinkCommits:
         for ident, operator in self._sinks.items():
             sink = _sink_of(operator)
             if isinstance(sink, DriverSink):
-                for report, outcome in result.of_operator(ident):
+                for report, outcome in (found for part in result.parts for found in part.of_operator(ident)):
                     if outcome.results is not None:
                         batch, _ = decode_batch(outcome.results)
                         self._deliver_one(operator, sink, SubtaskIndex(report.subtask), batch.to_rows().values)

@@ -23,6 +23,7 @@ from flott.runtime.checkpoint.manifest import EpochInput, Manifest, OperatorSnap
 from flott.runtime.checkpoint.store import CheckpointStore
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.accumulators import add_up
+from flott.runtime.epoch.channel_starts import channel_starts
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.redistribute import starts_of
 from flott.runtime.epoch.report import EpochResult
@@ -65,10 +66,13 @@ class EpochProtocol:
     attempt: int = field(init=False, default=0)  #: how many attempts at the next epoch have failed
     started_ms: int | None = field(init=False, default=None)  #: when the last epoch began
     ended_ms: int | None = field(init=False, default=None)  #: when the last epoch was committed
+    #: The last checkpoint that failed while tasks ran on. They are in a later epoch than the one after ``latest``.
+    given_up: EpochId | None = field(init=False, default=None)
     _resumed_from: Manifest | None = field(init=False, default=None)  #: the checkpoint that the job was started from
     _fixed: EpochInput | None = field(init=False, default=None)  #: the input of the next epoch, once it is fixed
     #: Whether the last checkpoint that may exist has been committed. Until then its staged output must stay.
     _settled: bool = field(init=False, default=False)
+    _swept: EpochId = field(init=False, default=EpochId(0))  #: the checkpoint at which the last sweep was
 
     def __post_init__(self) -> None:
         self._clock_driven = clock_driven(self.graph)
@@ -80,8 +84,9 @@ class EpochProtocol:
 
     @property
     def next_epoch(self) -> EpochId:
-        """Return the number of the epoch after the last completed one."""
-        return EpochId(1 if self.latest is None else self.latest.checkpoint_id + 1)
+        """Return the number of the epoch after the last completed one, and after those that tasks have gone beyond."""
+        completed = EpochId(0) if self.latest is None else self.latest.checkpoint_id
+        return EpochId(max(completed, self.given_up or 0) + 1)
 
     @property
     def is_finished(self) -> bool:
@@ -120,7 +125,9 @@ class EpochProtocol:
         self.commits.discard_failed(self.latest)
         self._settled = True
         self.retained.subsume()
-        self.retained.sweep(self.next_epoch - 1)
+        last_begun, self.given_up = self.next_epoch, None
+        self._swept = EpochId(self.next_epoch - 1)
+        self.retained.sweep(self._swept, last_begun)
         fixed = self.store.read_input(self.next_epoch)
         self._fixed = fixed if fixed is not None and self.input.fits(fixed) else None
         if self._fixed is not None and self.graph.batch and not self._fixed.finished:
@@ -159,6 +166,8 @@ class EpochProtocol:
         return fixed
 
     def _has_work(self, slices: Slices, now: int) -> bool:
+        if self.latest is not None and self.latest.channels:
+            return True  # what was on its way is not processed yet
         if self.input.has_news(slices) or self.deployment.is_new or all(part.finished for part in slices.values()):
             return True
         return any(deadline <= now for deadline in self._deadlines())
@@ -192,6 +201,7 @@ class EpochProtocol:
             now_ms=now_ms,
             seed=crc32(self.job_id.encode()),
             states=starts_of(before, self.graph, resuming=self.latest is self._resumed_from),
+            channels=channel_starts(self.latest, self.graph),
         )
 
     def begin_unplanned(self) -> EpochPlan:
@@ -205,9 +215,11 @@ class EpochProtocol:
         self.store.write_input(EpochInput(plan.epoch, plan.now_ms, {}))
         return plan
 
-    def has_timers(self, now_ms: int) -> bool:
-        """Return whether a timer that the last checkpoint knows of is due by now."""
-        return self.latest is not None and self.latest.wakeup_ms is not None and self.latest.wakeup_ms <= now_ms
+    def has_news(self, now_ms: int) -> bool:
+        """Return whether a timer that the last checkpoint knows of is due by now, or records were on their way then."""
+        if self.latest is None:
+            return False
+        return bool(self.latest.channels) or (self.latest.wakeup_ms is not None and self.latest.wakeup_ms <= now_ms)
 
     def acknowledge(self, fixed: EpochInput, result: EpochResult) -> Manifest:
         """Return the checkpoint that the reports of all tasks amount to."""
@@ -221,9 +233,9 @@ class EpochProtocol:
         operators: dict[OperatorId, OperatorSnapshot] = {}
         committables = {}
         for ident, operator in self.graph.operators.items():
-            outcomes = [outcome for _, outcome in result.of_operator(ident)]
-            operators[ident] = snapshot_of(operator, outcomes)
-            if found := [committable for outcome in outcomes for committable in outcome.committables]:
+            operators[ident] = snapshot_of(operator, [outcome for _, outcome in result.of_operator(ident)])
+            everything = [outcome for part in result.parts for _, outcome in part.of_operator(ident)]
+            if found := [committable for outcome in everything for committable in outcome.committables]:
                 committables[ident] = found
         return Manifest(
             job_id=self.job_id,
@@ -234,12 +246,19 @@ class EpochProtocol:
             operators=self.compaction.adopt(operators),
             sources=sources,
             committables=committables,
-            attempts=tuple(sorted({report.attempt_id for report in result.reports})),
+            attempts=tuple(sorted({report.attempt_id for part in result.parts for report in part.reports})),
             wakeup_ms=next_wakeup(result, self._clock_driven, fixed.now_ms),
             final=fixed.finished,
+            channels=result.channels,
             accumulators=add_up(
                 self.latest.accumulators if self.latest is not None else None,
-                [o.accumulators for ident in operators for _, o in result.of_operator(ident) if o.accumulators],
+                [
+                    outcome.accumulators
+                    for part in result.parts
+                    for ident in operators
+                    for _, outcome in part.of_operator(ident)
+                    if outcome.accumulators
+                ],
             ),
         )
 
@@ -250,18 +269,40 @@ class EpochProtocol:
         # At once: if committing fails, the sweep that follows must know whose files to keep.
         self.retained.add(manifest)
         self.latest = manifest
-        self._fixed, self.attempt = None, 0
+        self._fixed, self.attempt, self.given_up = None, 0, None
         return permit
 
     def commit(self, permit: CommitPermit, manifest: Manifest, result: EpochResult) -> None:
         """Make the output of a completed checkpoint visible and drop what it replaces."""
+        self.commit_sinks(permit, manifest)
+        self.tell_committed(result)
+        self.drop_replaced(manifest, result)
+
+    def commit_sinks(self, permit: CommitPermit, manifest: Manifest) -> None:
+        """Make the output of a completed checkpoint visible."""
         self.commits.commit(permit, manifest)
         self._settled = True
+
+    def tell_committed(self, result: EpochResult) -> None:
+        """Let sources know that a checkpoint is committed, and owners of driver sinks have its records."""
         self.input.acknowledge()
         self.commits.deliver(result)
+
+    def drop_replaced(self, manifest: Manifest, result: EpochResult) -> None:
+        """Delete what a committed checkpoint replaces."""
         self.retained.subsume()
+        # Keyed state is a sequence that the next file continues; operator state is written whole each time.
+        self.retained.delete(
+            outcome.operator_state.name
+            for part in result.earlier
+            for report in part.reports
+            for outcome in report.operators.values()
+            if outcome.operator_state is not None
+        )
+        self.retained.delete(file.name for part in result.earlier for file in part.channels)
         self.compaction.completed(manifest)
-        if manifest.checkpoint_id % SWEEP_EVERY == 0:
+        if manifest.checkpoint_id - self._swept >= SWEEP_EVERY:
+            self._swept = manifest.checkpoint_id
             self.retained.sweep(manifest.checkpoint_id)
 
     def close(self) -> None:

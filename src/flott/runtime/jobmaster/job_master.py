@@ -11,6 +11,7 @@ Orders come from other threads (``submit``) and wait in the inbox, with the save
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +24,15 @@ from flott.common._late_records import LedgerEntry
 from flott.common.completable_future import CompletableFuture
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
-from flott.errors import EpochFailure, FlottError, LeadershipLostError, ProgramError, SavepointError, StorageError
+from flott.errors import (
+    EpochFailure,
+    FlottError,
+    LeadershipLostError,
+    NoSlotsError,
+    ProgramError,
+    SavepointError,
+    StorageError,
+)
 from flott.graph.guarantees import weakest_link
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
@@ -33,6 +42,7 @@ from flott.runtime.clock import Clock
 from flott.runtime.epoch.accumulators import values_of
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import EpochResult
+from flott.runtime.epoch.report_sums import whole_of
 from flott.runtime.epoch.runner import StopReason, TaskRunner, run_epoch
 from flott.runtime.jobmaster.adaptive import Autoscaler
 from flott.runtime.jobmaster.commits import SinkCommits
@@ -48,6 +58,7 @@ from flott.runtime.jobmaster.lifecycle import (
     BoundaryReached,
     CancelRequested,
     CheckpointCompleted,
+    CheckpointFailed,
     ConfirmFailure,
     DelayPassed,
     Demand,
@@ -63,6 +74,7 @@ from flott.runtime.jobmaster.lifecycle import (
     NothingDue,
     ReachBoundary,
     RefuseDrain,
+    ReportCheckpointFailed,
     ReportEpochFailed,
     ReportFailure,
     ReportRestart,
@@ -83,8 +95,8 @@ from flott.runtime.jobmaster.lifecycle import (
     TasksStopped,
     TerminalState,
 )
-from flott.runtime.jobmaster.listener import JobListener, Listeners, RestoredFrom
-from flott.runtime.jobmaster.pipelined_execution import PipelinedExecution, Wanted
+from flott.runtime.jobmaster.listener import JobListener, Listeners, ModeChange, RestoredFrom
+from flott.runtime.jobmaster.pipelined_execution import GivenUp, PipelinedExecution, Wanted
 from flott.runtime.jobmaster.restart import strategy_of
 from flott.runtime.jobmaster.retained import RetainedCheckpoints
 from flott.runtime.jobmaster.savepoints import SavepointCoordinator, target_of
@@ -99,6 +111,7 @@ from flott.runtime.orders import (
     CancelJob,
     CancelWithSavepoint,
     ExplainWatermark,
+    KeepCheckpoints,
     Order,
     RescaleJob,
     SavepointOrder,
@@ -148,7 +161,12 @@ class JobMaster:
         self._budget = EpochBudget.of(configuration)
         self._autoscaler = Autoscaler.of(configuration, self.deployment)
         self._watchdog = EpochWatchdog(policy.timeout_ms, self.clock, self._interrupt_epoch)
-        self.retained = RetainedCheckpoints(self.store, options.read(configuration, options.CHECKPOINTS_RETAINED))
+        self._keep_until = -math.inf  #: by the monotonic clock; written by any thread
+        self.retained = RetainedCheckpoints(
+            self.store,
+            options.read(configuration, options.CHECKPOINTS_RETAINED),
+            keeps_two=lambda: self.clock.monotonic() < self._keep_until,
+        )
         self._mode = JobMode.of(configuration, self.graph, self.pipeline is not None)
         if not self._mode.may_be_pipelined:
             self.pipeline = None
@@ -170,7 +188,8 @@ class JobMaster:
         if self.pipeline is not None:
             self._pipelined = PipelinedExecution(
                 self.pipeline, self._protocol.input, self.clock, pipelined_policy(configuration), self._inbox.wait,
-                self._inbox.wake, self._tell.on_logs, self._protocol.has_timers,
+                self._inbox.wake, self._tell.on_logs, self._protocol.has_news, commits.take_several_epochs,
+                self._tell.on_waits, self._tell.on_loads,
             )  # fmt: skip
 
     @property
@@ -205,6 +224,9 @@ class JobMaster:
                 answer = self.deployment.ask(order)
                 self._inbox.wake()
                 return answer
+            case KeepCheckpoints(seconds):
+                self._keep_until = self.clock.monotonic() + seconds
+                return CompletableFuture.completed(None)
             case ExplainWatermark():
                 return CompletableFuture.completed(explain(self.time_snapshot()))
         raise TypeError(f"A job master carries out orders, found {order!r}.")
@@ -343,6 +365,10 @@ class JobMaster:
                 if tolerated:
                     log.warning("Checkpoint %d failed, which is tolerated: %s", epoch, error)
                 self._tell.on_epoch_failed(epoch, failure_of(error, self.graph), tolerated)
+            case ReportCheckpointFailed(epoch, error, tolerated):
+                outcome = "which is tolerated: the tasks run on" if tolerated else "and no more failures are tolerated"
+                log.warning("Checkpoint %d failed, %s. %s", epoch, outcome, error)
+                self._tell.on_epoch_failed(epoch, failure_of(error, self.graph), tolerated)
             case ReportFailure(error):
                 if error is not self._told:
                     self._told = error
@@ -420,7 +446,13 @@ class JobMaster:
         self._events.append(BoundaryReached(finished, demand))
 
     def _rescale(self) -> None:
-        """Continue with the parallelism that was ordered. A fixed input stays valid: it does not name subtasks."""
+        """Continue with the parallelism that was ordered. A fixed input stays valid: it does not name subtasks.
+
+        Records that were on their way at the last checkpoint are processed first, because an edge with another
+        parallelism may be another edge: it is forward, or inside a chain.
+        """
+        if self._protocol.latest is not None and self._protocol.latest.channels:
+            return
         before = self.deployment.parallelism
         changed = self.deployment.reshape()
         if not changed:
@@ -439,8 +471,9 @@ class JobMaster:
         try:
             if protocol.latest is not None:
                 self._compaction.hold_up(protocol.latest.operators)
-            self._rescale()
-            self._change_mode()
+            if self._pipelined is None or self._pipelined.stands_at_checkpoint:
+                self._rescale()
+                self._change_mode()
             if self._pipelined is not None and self._mode.is_pipelined:
                 self._run_interval(self._pipelined, demand)
                 return
@@ -452,7 +485,11 @@ class JobMaster:
             else:
                 self._run_epoch(fixed)
         except EpochFailure as error:
-            self._events.append(EpochFailed(protocol.next_epoch, error, self.clock.now_ms(), demand))
+            if isinstance(error, NoSlotsError) and self._mode.is_adaptive:
+                self._tell_mode(self._mode.return_to_epochs(self.clock.now_ms()))
+                self._events.append(NothingDue())
+            else:
+                self._events.append(EpochFailed(protocol.next_epoch, error, self.clock.now_ms(), demand))
 
     def _run_epoch(self, fixed: EpochInput) -> None:
         """Run one epoch: plan -> run -> acknowledge -> complete -> commit."""
@@ -481,34 +518,68 @@ class JobMaster:
             pipelined.start(self.graph, self.deployment.image, protocol.begin_unplanned())
         times = StepTimes(self.clock, epoch, self.on_step)
         protocol.started_ms = times.started_ms
-        self._tell.on_start(epoch, lambda: None)
+        self._tell.on_interval(epoch)
+
+        def begin_checkpoint() -> None:
+            times.reached("planned")
+            self._tell.on_checkpoint(epoch)
+
         interval = pipelined.run_to_checkpoint(
-            epoch, lambda: self._wanted(demand), lambda: self._inbox.is_ending, lambda: times.reached("planned")
+            epoch, lambda: self._wanted(demand), lambda: self._inbox.is_ending, begin_checkpoint
         )
         if interval is None:
             self._events.append(NothingDue())
+            return
+        if isinstance(interval, GivenUp):
+            protocol.given_up = epoch
+            self._events.append(CheckpointFailed(epoch, interval.error, self.clock.now_ms(), demand))
             return
         fixed, result = interval.input, interval.result
         raise_failures(result, self.graph, self.deployment.topology)
         times.reached("ran")
         manifest = protocol.manifest_of(fixed, result, interval.sources)
         times.reached("acknowledged")
-        permit = protocol.complete(manifest, fixed.now_ms)
+        permit = self._reading_on(pipelined, demand, lambda: protocol.complete(manifest, fixed.now_ms))
         self._lifecycle.deliver(CheckpointCompleted(epoch))
         times.reached("completed")
-        protocol.commit(permit, manifest, result)
+        self._reading_on(pipelined, demand, lambda: protocol.commit_sinks(permit, manifest))
+        protocol.tell_committed(result)
+        self._reading_on(pipelined, demand, lambda: protocol.drop_replaced(manifest, result))
         pipelined.completed(interval, manifest)
         times.reached("committed")
-        self._account(fixed, protocol.start_plan(epoch, fixed.now_ms), result, manifest, times)
+        plan = protocol.start_plan(epoch, fixed.now_ms)
+        self._account(fixed, plan, result, manifest, times, pipelined=True)
         self._events.append(EpochCommitted(epoch))
+
+    def _reading_on(self, pipelined: PipelinedExecution, demand: Demand | None, work: Callable[[], R]) -> R:
+        """Do some work for a checkpoint, which may take long, in another thread while this one lets sources be read.
+
+        The work uses nothing that rounds use. Where it is done inline, or no source may be read, it comes first.
+        """
+        if not pipelined.reads_on:
+            return work()
+        doing = self.beside.start(work, "flott-checkpoint")
+        doing.add_done_callback(lambda done: self._inbox.wake())
+        try:
+            pipelined.run_beside(doing.done, lambda: self._wanted(demand), lambda: self._inbox.is_ending)
+            self.beside.wait(doing)
+        except BaseException:  # an interruption of this process: the job ends, but not in the middle of the work
+            self.cancel()
+            self.beside.wait(doing)
+            raise
+        return doing.result()
 
     def _change_mode(self) -> None:
         """Continue an adaptive job in the other mode, if it is time. It stands at its last checkpoint."""
         if self._mode.is_leaving(self.clock.now_ms(), self._protocol.input.has_backlog):
-            self._mode.change()
-            self._stop_pipeline()
-            now = "pipelined: it has caught up" if self._mode.is_pipelined else "in epochs: input is waiting"
-            log.info("Job %r continues %s (epoch %d).", self.graph.name, now, self._protocol.next_epoch)
+            self._tell_mode(self._mode.change())
+
+    def _tell_mode(self, reason: str) -> None:
+        """Leave the former mode, and tell why."""
+        self._stop_pipeline()
+        change = ModeChange(self._mode.present, EpochId(self._protocol.next_epoch - 1), reason)
+        log.info("Job %r continues %s", self.graph.name, change)
+        self._tell.on_mode(change)
 
     def _wanted(self, demand: Demand | None) -> Wanted:
         """Return what orders, and a change of the mode, need of the next checkpoint."""
@@ -516,7 +587,7 @@ class JobMaster:
         is_leaving = self._mode.is_leaving(self.clock.now_ms(), self._protocol.input.has_backlog)
         halt = is_leaving or self.deployment.is_asked or self.savepoints.ends_job
         now = demand is not None or self.savepoints.is_asked or self._inbox.wants_checkpoint or self.deployment.is_new
-        return Wanted(now or halt, halt, drain)
+        return Wanted(now or halt, halt, drain, aligned=demand is not None or self.savepoints.is_asked)
 
     def _run_tasks(self, plan: EpochPlan) -> EpochResult:
         self._tell.on_start(plan.epoch, lambda: self.runner.status().progress)
@@ -528,15 +599,23 @@ class JobMaster:
         self.runner.stop(StopReason.EPOCH_TIMED_OUT)
 
     def _account(
-        self, fixed: EpochInput, plan: EpochPlan, result: EpochResult, manifest: Manifest, times: StepTimes
+        self,
+        fixed: EpochInput,
+        plan: EpochPlan,
+        result: EpochResult,
+        manifest: Manifest,
+        times: StepTimes,
+        *,
+        pipelined: bool = False,
     ) -> None:
         """Add a committed epoch to the totals, tell listeners, answer orders and size the next epoch."""
-        source = self._protocol.input
+        source, result = self._protocol.input, whole_of(result)
         self.totals.count(self.graph, result)
         pending = source.pending(fixed.now_ms)
         statistics = statistics_of(
             self.graph, fixed, result, manifest, plan.attempt, times.phase_seconds,
             started_at_ms=times.started_ms, handed_over_ms=times.handed_over_ms, pending=pending,
+            pipelined=pipelined,
         )  # fmt: skip
         work_ms = result.busy_seconds(self.deployment.topology) * 1000
         self._budget.epoch_completed(statistics, work_ms, source.could_give_more(fixed))

@@ -12,7 +12,7 @@
         ──SuspendRequested, LeadershipLost─────────────────────────────► SUSPENDED   another process continues the job
 
 A job whose checkpoint failed, which is tolerated, is in the state ``Retrying`` until it has returned to the checkpoint
-before. Its status stays RUNNING.
+before. Its status stays RUNNING. A pipelined job whose tasks run on without the checkpoint stays in ``Running``.
 
 The names of the states are Flink's job statuses. ``MOVES`` lists for every state which events it accepts and which
 states may follow. An event that is not in the table is a defect of the engine: ``JobLifecycle`` raises
@@ -243,6 +243,16 @@ class EpochFailed(RunEvent):
 
 
 @dataclass(frozen=True)
+class CheckpointFailed(RunEvent):
+    """A checkpoint was given up. The tasks run on, beyond it."""
+
+    epoch: EpochId
+    error: EpochFailure
+    at_ms: int
+    demand: Demand | None = None  #: what the checkpoint was taken for
+
+
+@dataclass(frozen=True)
 class DelayPassed(RunEvent):
     """The delay before the next attempt is over."""
 
@@ -332,6 +342,15 @@ class ReportEpochFailed(RunAction):
 
 
 @dataclass(frozen=True)
+class ReportCheckpointFailed(RunAction):
+    """Report a checkpoint to listeners that was given up while tasks run on."""
+
+    epoch: EpochId
+    error: EpochFailure
+    tolerated: bool
+
+
+@dataclass(frozen=True)
 class ReportFailure(RunAction):
     """Report a failure of the job to listeners, once."""
 
@@ -393,7 +412,7 @@ _END: dict[type[RunEvent], tuple[type[JobState], ...]] = {
 #: Reports about work that was under way when the job began to end.
 _LATE = (
     JobStarted, Restored, RestoreFailed, TasksStarted, BoundaryReached, NothingDue, CheckpointCompleted,
-    EpochCommitted, EpochFailed, DelayPassed, FatalError, CancelRequested,
+    EpochCommitted, EpochFailed, CheckpointFailed, DelayPassed, FatalError, CancelRequested,
 )  # fmt: skip
 _EVENTS = (*_LATE, SuspendRequested, LeadershipLost, TasksStopped)
 _LEADERSHIP = {SuspendRequested: (Suspended,), LeadershipLost: (Suspended,)}
@@ -413,6 +432,7 @@ MOVES: Mapping[type[JobState], Mapping[type[RunEvent], tuple[type[JobState], ...
         CheckpointCompleted: (Running,),
         EpochCommitted: (Running,),
         EpochFailed: (Retrying, Restarting, Running),
+        CheckpointFailed: (Running, Restarting),
         **_END,
     },
     Retrying: {
@@ -528,6 +548,8 @@ def _continue(state: Live, event: RunEvent) -> Step:
             return replace(state, tolerated=0), ()
         case EpochFailed():
             return _epoch_failed(state, event)
+        case CheckpointFailed():
+            return _checkpoint_failed(state, event)
     raise AssertionError(event)
 
 
@@ -564,6 +586,15 @@ def _epoch_failed(state: Live, event: EpochFailed) -> Step:
         return retrying, (*actions, ReportEpochFailed(event.error, tolerated=True), Restore())
     after, more = _restart(state, event.error, event.at_ms)
     return after, (*actions, ReportEpochFailed(event.error, tolerated=False), *more)
+
+
+def _checkpoint_failed(state: Live, event: CheckpointFailed) -> Step:
+    """Take the next checkpoint, if that is tolerated, else restart by the restart strategy."""
+    if state.rules.checkpoints.tolerates(event.error, state.tolerated):
+        report = ReportCheckpointFailed(event.epoch, event.error, tolerated=True)
+        return replace(state, tolerated=state.tolerated + 1), (report, RunEpoch(event.demand))
+    after, more = _restart(state, event.error, event.at_ms)
+    return after, (ReportCheckpointFailed(event.epoch, event.error, tolerated=False), *more)
 
 
 def _restore_failed(state: Live, error: FlottError, at_ms: int) -> Step:

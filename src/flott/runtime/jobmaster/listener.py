@@ -17,10 +17,12 @@ from flott.graph.job_graph import JobGraph, VertexId
 from flott.graph.operator_ids import OperatorId
 from flott.metrics._engine_metrics import STATE_BYTES
 from flott.runtime.epoch.failure import FailureCard
-from flott.runtime.epoch.report import TaskPlace
+from flott.runtime.epoch.latency import LatencyPath, MarkerAges
+from flott.runtime.epoch.report import CheckpointTimes, TaskPlace
 from flott.runtime.epoch.runner import TaskProgress
 from flott.runtime.jobmaster.rescaling import ParallelismChange
 from flott.runtime.logs.line import TaskLog
+from flott.runtime.pipelined.control import SubtaskLoad, TaskWait
 
 log = logging.getLogger("flott.job")
 
@@ -46,16 +48,25 @@ class SubtaskStatistics:
     ended_ms: int = 0
     measures: Mapping[str, int | float] = field(default_factory=dict)  #: values of the engine's metrics, by name
     operators: Mapping[OperatorId, OperatorStatistics] = field(default_factory=dict)
+    checkpoint: CheckpointTimes | None = None  #: None: it ran in an epoch, which has no barriers
+    edges: Mapping[int, tuple[int, int]] = field(default_factory=dict)  #: records and bytes that came in, by edge
+    latencies: Mapping[LatencyPath, MarkerAges] = field(default_factory=dict)  #: of the markers that came
 
     @property
     def state_bytes(self) -> int:
         """Return the size of all its state files."""
-        return sum(int(operator.measures.get(STATE_BYTES.name, 0)) for operator in self.operators.values())
+        state = sum(int(operator.measures.get(STATE_BYTES.name, 0)) for operator in self.operators.values())
+        return state + self.persisted_bytes
+
+    @property
+    def persisted_bytes(self) -> int:
+        """Return the size of the buffers that an unaligned checkpoint has saved."""
+        return 0 if self.checkpoint is None else self.checkpoint.persisted_bytes
 
     @property
     def written_bytes(self) -> int:
         """Return the size of the state files that the epoch added."""
-        return sum(operator.written_bytes for operator in self.operators.values())
+        return sum(operator.written_bytes for operator in self.operators.values()) + self.persisted_bytes
 
 
 @dataclass(frozen=True)
@@ -79,11 +90,14 @@ class EpochStatistics:
     #: What windowed and timed operators did with the records they got.
     ledger: Mapping[OperatorId, LedgerEntry] = field(default_factory=dict)
     parallelism: int = 1  #: of the widest operator
-    started_at_ms: int = 0  #: when its plan was taken up
+    started_at_ms: int = 0  #: when its plan was taken up; of a pipelined job: when the barriers were sent
     schedule_ms: float = 0.0  #: the part of ``run_ms`` before the first task began
     subtasks: tuple[SubtaskStatistics, ...] = ()
     pending: Mapping[OperatorId, Pending] = field(default_factory=dict)  #: what the sources have left, if they know
     accumulators: bytes | None = None  #: the user's over all epochs, pickled by name
+    pipelined: bool = False  #: tasks ran continuously since the checkpoint before, and ``plan_ms`` is that time
+    align_ms: float = 0.0  #: the part of ``run_ms`` until barriers had come through to all subtasks
+    sync_ms: float = 0.0  #: the part after it until all state was taken aside
 
     @property
     def total_ms(self) -> float:
@@ -92,7 +106,18 @@ class EpochStatistics:
 
     @property
     def phases(self) -> dict[str, float]:
-        """Return the duration of each phase of the epoch in milliseconds, in their order."""
+        """Return the duration of each phase of the epoch in milliseconds, in their order.
+
+        Of a pipelined job, these are the phases of its checkpoint. Tasks process records meanwhile.
+        """
+        if self.pipelined:
+            return {
+                "align": self.align_ms,
+                "sync": self.sync_ms,
+                "files": max(0.0, self.run_ms - self.align_ms - self.sync_ms),
+                "ack": self.complete_ms,
+                "commit": self.commit_ms,
+            }
         return {
             "plan": self.plan_ms,
             "schedule": self.schedule_ms,
@@ -157,6 +182,19 @@ class SavepointNews:
 
 
 @dataclass(frozen=True)
+class ModeChange:
+    """An adaptive job continues in the other mode."""
+
+    mode: str  #: epochs or pipelined
+    checkpoint_id: EpochId  #: the last checkpoint of the former mode; 0: there was none
+    reason: str
+
+    def __str__(self) -> str:
+        now = "pipelined" if self.mode == "pipelined" else "in epochs"
+        return f"{now} after checkpoint {self.checkpoint_id}: {self.reason}."
+
+
+@dataclass(frozen=True)
 class RestoredFrom:
     """The checkpoint that the job continues from, after a start or a restart."""
 
@@ -180,6 +218,18 @@ class JobListener:
     def on_start(self, epoch: EpochId, progress: Callable[[], TaskProgress | None]) -> None:
         """Called when an epoch begins. ``progress`` returns how far it is, if the runner knows, from any thread."""
 
+    def on_interval(self, epoch: EpochId) -> None:
+        """Called when tasks of a pipelined job run on towards this checkpoint."""
+
+    def on_checkpoint(self, epoch: EpochId) -> None:
+        """Called when the barriers of a pipelined job's checkpoint are sent."""
+
+    def on_waits(self, waits: Sequence[TaskWait]) -> None:
+        """Called when it has changed what the tasks of a pipelined job wait for."""
+
+    def on_loads(self, loads: Sequence[SubtaskLoad]) -> None:
+        """Called about once a second with what subtasks of a pipelined job have done since the start of the tasks."""
+
     def on_logs(self, logs: Sequence[TaskLog]) -> None:
         """Called with the log records of an epoch's tasks when they have ended, whether they succeeded or failed."""
 
@@ -188,6 +238,9 @@ class JobListener:
 
     def on_rescale(self, epoch: EpochId, changes: Sequence[ParallelismChange]) -> None:
         """Called when operators have another parallelism from this epoch on."""
+
+    def on_mode(self, change: ModeChange) -> None:
+        """Called when an adaptive job continues in the other mode."""
 
     def on_epoch_failed(self, epoch: EpochId, failure: JobFailure, tolerated: bool) -> None:
         """Called when an epoch, and so a checkpoint, failed; ``tolerated``: it is tried again without a restart."""
@@ -227,6 +280,18 @@ class Listeners(JobListener):
     def on_start(self, epoch: EpochId, progress: Callable[[], TaskProgress | None]) -> None:
         self._each(lambda listener: listener.on_start(epoch, progress))
 
+    def on_interval(self, epoch: EpochId) -> None:
+        self._each(lambda listener: listener.on_interval(epoch))
+
+    def on_checkpoint(self, epoch: EpochId) -> None:
+        self._each(lambda listener: listener.on_checkpoint(epoch))
+
+    def on_waits(self, waits: Sequence[TaskWait]) -> None:
+        self._each(lambda listener: listener.on_waits(waits))
+
+    def on_loads(self, loads: Sequence[SubtaskLoad]) -> None:
+        self._each(lambda listener: listener.on_loads(loads))
+
     def on_logs(self, logs: Sequence[TaskLog]) -> None:
         self._each(lambda listener: listener.on_logs(logs))
 
@@ -235,6 +300,9 @@ class Listeners(JobListener):
 
     def on_rescale(self, epoch: EpochId, changes: Sequence[ParallelismChange]) -> None:
         self._each(lambda listener: listener.on_rescale(epoch, changes))
+
+    def on_mode(self, change: ModeChange) -> None:
+        self._each(lambda listener: listener.on_mode(change))
 
     def on_epoch_failed(self, epoch: EpochId, failure: JobFailure, tolerated: bool) -> None:
         self._each(lambda listener: listener.on_epoch_failed(epoch, failure, tolerated))

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from flott.errors import ProgramError
+from flott.graph.edge_ids import EdgeId
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import Manifest, OperatorSnapshot
+from flott.runtime.epoch.channel_starts import unclaimed_edges, without_edges
 from flott.runtime.epoch.redistribute import redistribute
 from flott.runtime.managed_state.files.state_file import open_state_file
 from flott.runtime.storage import Storage
@@ -53,11 +55,17 @@ def restorable(manifest: Manifest, graph: JobGraph, storage: Storage, *, ignore_
         raise ProgramError(_refusal(unclaimed, manifest, graph))
     for left in unclaimed:
         log.warning("Left behind, because the program does not have its operator: the state of %s.", left)
+    unclaimed_channels = unclaimed_edges(manifest, graph)
+    if unclaimed_channels and not ignore_unclaimed:
+        raise ProgramError(_refusal_of_edges(unclaimed_channels, manifest))
+    for edge in unclaimed_channels:
+        log.warning("Left behind, because the program does not have this edge: records %s.", _ends(edge, manifest))
     return replace(
         manifest,
         operators={ident: value for ident, value in manifest.operators.items() if ident in graph.operators},
         sources={ident: value for ident, value in manifest.sources.items() if ident in graph.operators},
         committables={ident: value for ident, value in manifest.committables.items() if ident in graph.operators},
+        channels=without_edges(manifest.channels, unclaimed_channels),
     )
 
 
@@ -80,6 +88,21 @@ def _held(ident: OperatorId, snapshot: OperatorSnapshot, manifest: Manifest, sto
         yield "how far its input was read"
     if manifest.committables.get(ident):
         yield "output that may not be visible yet"
+
+
+def _refusal_of_edges(edges: list[EdgeId], manifest: Manifest) -> str:
+    listed = "; ".join(_ends(edge, manifest) for edge in edges[:SHOWN])
+    return (
+        f"Checkpoint {manifest.checkpoint_id} is unaligned: it holds records that were on their way {listed}. This"
+        f" program does not have {'this edge' if len(edges) == 1 else 'these edges'}, or has it as a forward edge or"
+        " inside a chain. Continue with the former program and parallelism and take a savepoint, which holds no such"
+        " records, or leave them behind by setting execution.state-recovery.ignore-unclaimed-state to true."
+    )
+
+
+def _ends(edge: EdgeId, manifest: Manifest) -> str:
+    names = [manifest.operators[end].name if end in manifest.operators else end for end in (edge.source, edge.target)]
+    return f"from {names[0]!r} to {names[1]!r}"
 
 
 def _refusal(unclaimed: list[Unclaimed], manifest: Manifest, graph: JobGraph) -> str:

@@ -27,13 +27,14 @@ log = logging.getLogger("flott.job")
 class RetainedCheckpoints:
     """Completed checkpoints, oldest first, and who refers to which file."""
 
-    def __init__(self, store: CheckpointStore, retain: int):
+    def __init__(self, store: CheckpointStore, retain: int, keeps_two: Callable[[], bool] = lambda: False):
         self.registry = SharedRegistry(store.storage.root)
         self.completed: tuple[Manifest, ...] = ()
         #: Whether a state file of this name is being written, to which no checkpoint refers yet.
         self.is_being_written: Callable[[str], bool] = lambda name: False
         self._store = store
         self._retain = retain
+        self._keeps_two = keeps_two  #: whether a reader, such as a preview, needs the epoch between the last two
         self._pinned: set[str] = set()  #: owners that stand for durable pins
         self._pinning = threading.Lock()
         self._claim: Claim | None = None  #: the snapshot the job was started from, if it owns it
@@ -67,7 +68,7 @@ class RetainedCheckpoints:
 
     def subsume(self) -> None:
         """Delete the checkpoints that later ones replace, and what only they needed."""
-        gone = subsumed(self.completed, self._retain)
+        gone = subsumed(self.completed, max(self._retain, 2) if self._keeps_two() else self._retain)
         try:
             self._store.discard(Discard(checkpoints=tuple(manifest.checkpoint_id for manifest in gone)))
         except StorageError as error:
@@ -132,12 +133,16 @@ class RetainedCheckpoints:
         else:
             self.delete(name for name in names if chosen(name))
 
-    def sweep(self, completed_epoch: int) -> None:
-        """Delete what crashes and failed attempts left behind. Called while no epoch runs."""
+    def sweep(self, completed_epoch: int, last_begun: int | None = None) -> None:
+        """Delete what crashes and failed attempts left behind. Called while no epoch runs.
+
+        ``last_begun``: the epoch that tasks had come to, if it was not the next one.
+        """
         try:
             self._read_pins()
             # Files of the next epoch stem from a failed attempt at it.
-            self.delete(orphans(self._store.state_files(), self._is_in_use, completed_epoch + 1))
+            begun = max(completed_epoch + 1, last_begun or 0)
+            self.delete(orphans(self._store.state_files(), self._is_in_use, begun))
             oldest = self.completed[0].checkpoint_id if self.completed else completed_epoch + 1
             self._store.discard(Discard(checkpoints=tuple(self._store.stale_inputs(oldest))))
         except (StorageError, CorruptStateError) as error:

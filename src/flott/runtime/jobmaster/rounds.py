@@ -3,6 +3,9 @@
 An enumerator proposes slices, readers read them, the enumerator advances, and so on: what an epoch is in large, a round
 is in small. Rounds are short, since a barrier can be injected only between two of them, and each brings event time
 forward. Without a backlog a round is what has arrived.
+
+A round with open slices lasts until it is ended: for a barrier, when the enumerator wants to be asked again, or when a
+split that is not read becomes idle. Its records come without the driver.
 """
 
 from __future__ import annotations
@@ -16,14 +19,14 @@ from flott.runtime.checkpoint.manifest import SourceSnapshot
 from flott.runtime.jobmaster.alignment import Alignment
 from flott.runtime.jobmaster.sources import SourceCoordinator
 from flott.runtime.operators.source import SourceAssignment, SplitReport
-from flott.runtime.pipelined.control import ReadRound, RoundRead
+from flott.runtime.pipelined.control import EndRound, InputFound, ReadRound, RoundRead
+from flott.runtime.pipelined.source_reading import next_poll_ms
 from flott.runtime.pipelined.task import CLOCK_EVERY_MS
 
 FIRST_RECORDS = 2048
 MAX_GROWTH = 4.0
-#: An enumerator without input is asked again after this time, then after twice as long, and so on.
-FIRST_POLL_MS = 1
-LONGEST_POLL_MS = 16
+#: What open slices read in so many seconds is no backlog.
+BACKLOG_SECONDS = 0.1
 
 
 def next_round_records(
@@ -40,9 +43,9 @@ def next_round_records(
     return min(most, max(budget, int(records * min(wanted, MAX_GROWTH))))
 
 
-def next_poll_ms(before_ms: int, longest_ms: int) -> int:
-    """Return how long to wait before a source without input is asked again. Pure."""
-    return min(max(FIRST_POLL_MS, before_ms * 2), max(FIRST_POLL_MS, min(longest_ms, LONGEST_POLL_MS)))
+def unremarkable_records(records: int, duration_ms: float) -> int:
+    """Return how many records may wait without being a backlog, after open slices have brought so many. Pure."""
+    return max(FIRST_RECORDS, int(records / max(duration_ms, 1.0) * 1000 * BACKLOG_SECONDS))
 
 
 @dataclass
@@ -54,17 +57,23 @@ class _Running:
     now_ms: int
     began: float  #: by the monotonic clock
     waiting: set[int]  #: subtasks that have not read their part
+    is_open: bool  #: it lasts until it is ended
+    ends_at_ms: int | None  #: when it is ended at the latest
+    is_ending: bool = False  #: its readers were told to end
     splits: dict[str, SplitReport] = field(default_factory=dict)
 
 
 class SourceRounds:
     """The rounds of one source."""
 
-    def __init__(self, coordinator: SourceCoordinator, most_records: int, poll_ms: int, target_ms: int):
+    def __init__(
+        self, coordinator: SourceCoordinator, most_records: int, poll_ms: int, target_ms: int, may_be_open: bool = False
+    ):
         self.coordinator = coordinator
         self._most = most_records
         self._poll_ms = poll_ms
         self._target_ms = target_ms  #: with a backlog, rounds grow until one takes about so long
+        self._may_be_open = may_be_open
         self._records = min(FIRST_RECORDS, most_records)
         self._number = 0
         self._running: _Running | None = None
@@ -92,14 +101,16 @@ class SourceRounds:
 
     @property
     def look_at_ms(self) -> int | None:
-        """Return when the enumerator is asked next; None: when the round has been read, or never."""
-        return None if self._running is not None or self.has_ended else self._look_at_ms
+        """Return when the enumerator is asked next, or a round is ended; None: when the round was read, or never."""
+        if self._running is not None:
+            return None if self._running.is_ending else self._running.ends_at_ms
+        return None if self.has_ended else self._look_at_ms
 
     def propose(self, now_ms: int, monotonic: float, alignment: Alignment | None) -> Iterator[tuple[int, ReadRound]]:
         """Begin a round if one is due, and yield what each subtask reads."""
         if self._running is not None or self.has_ended or now_ms < self._look_at_ms:
             return
-        plan = self.coordinator.choose_slices(self._records, now_ms, alignment)
+        plan = self.coordinator.choose_slices(self._records, now_ms, alignment, self._may_be_open)
         if self._number and not plan.slices and not plan.finished and not self._is_time_due(now_ms):
             self._wait(plan, now_ms)
             return
@@ -114,11 +125,31 @@ class SourceRounds:
         assigned: tuple[SourceAssignment, ...] = self.coordinator.assign(plan, now_ms, held)
         self._number += 1
         self._delay_ms, self._began_ms = 0, now_ms
-        self._running = _Running(plan, held, now_ms, monotonic, set(range(len(assigned))))
+        is_open = any(part.is_open for part in plan.slices)
+        ends_at = min(
+            (at for at in (plan.wake_at_ms, *self._time_due_at()) if at is not None and at > now_ms), default=None
+        )
+        self._running = _Running(
+            plan, held, now_ms, monotonic, set(range(len(assigned))), is_open, ends_at if is_open else None
+        )
         self.last_plan = plan
-        self.has_read |= bool(plan.slices) or plan.finished
+        self.has_read |= plan.finished or not all(part.is_open for part in plan.slices)
         for subtask, assignment in enumerate(assigned):
             yield subtask, ReadRound(self.ident, self._number, assignment)
+
+    def end_open(self, now_ms: int, at_once: bool) -> Iterator[tuple[int, EndRound]]:
+        """Yield what readers are told when the open slices of the round are to end, at once or because it is time."""
+        running = self._running
+        if running is None or not running.is_open or running.is_ending:
+            return
+        if at_once or (running.ends_at_ms is not None and running.ends_at_ms <= now_ms):
+            running.is_ending = True
+            for subtask in sorted(running.waiting):
+                yield subtask, EndRound(self.ident, self._number)
+
+    def found(self, event: InputFound) -> None:
+        """Note that open slices have brought something, if the round has not ended meanwhile."""
+        self.has_read |= event.round == self._number and self._running is not None
 
     def read(self, event: RoundRead, now_ms: int, monotonic: float) -> None:
         """Note that a subtask has read its part; after the last one, the enumerator advances."""
@@ -133,10 +164,14 @@ class SourceRounds:
         self.coordinator.complete(running.plan, running.splits, running.now_ms, running.held)
         self.has_ended = running.plan.finished
         records = sum(report.records for report in running.splits.values())
+        self.has_read |= bool(records)
         duration_ms = (monotonic - running.began) * 1000
-        self._records = next_round_records(
-            self._records, records, duration_ms, running.plan.backlog, self._most, self._target_ms
-        )
+        if running.is_open:
+            self._records = min(self._most, unremarkable_records(records, duration_ms))
+        else:
+            self._records = next_round_records(
+                self._records, records, duration_ms, running.plan.backlog, self._most, self._target_ms
+            )
         self._look_at_ms = now_ms
 
     def snapshot(self) -> SourceSnapshot:

@@ -153,7 +153,7 @@ class SavepointCoordinator:
             return None
         if drains(batch[0].order) and not finished:
             return Demand.DRAIN
-        if latest is None:
+        if latest is None or latest.channels:  # a savepoint holds no buffers: they are processed first
             return Demand.EPOCH
         with self._lock:
             for _ in batch:

@@ -91,7 +91,9 @@ class SourceCoordinator:
         standing = self._standing(SlicePlan(), now_ms, self.held)
         return AlignedSource(group, drift, {name: SplitTime(p.watermark, p.idle) for name, p in standing.items()})
 
-    def choose_slices(self, max_records: int, now_ms: int, alignment: Alignment | None = None) -> SlicePlan:
+    def choose_slices(
+        self, max_records: int, now_ms: int, alignment: Alignment | None = None, may_be_open: bool = False
+    ) -> SlicePlan:
         """Return what the next epoch may read. A source whose splits are all paused is not asked for more splits."""
         self.alignment = alignment or Alignment()
         self.held |= self.alignment.paused
@@ -101,9 +103,22 @@ class SourceCoordinator:
             return SlicePlan(backlog=True)
         budget = aligned_budget(max_records, self.alignment, self._pace(), self._parallelism)
         with self._answering("plan"):
-            plan = self._enumerator.plan(SliceRequest(budget, self._parallelism, now_ms, self.alignment.paused))
+            plan = self._enumerator.plan(
+                SliceRequest(
+                    budget,
+                    self._parallelism,
+                    now_ms,
+                    self.alignment.paused,
+                    may_be_open=may_be_open and self._keeps_time_itself,
+                )
+            )
         self.backlog = plan.backlog
         return plan
+
+    @property
+    def _keeps_time_itself(self) -> bool:
+        """Return whether its readers need not know the clock of the driver, or the time of other sources."""
+        return not self.strategy.ingestion_time and self.strategy.alignment_group is None
 
     def choose_everything(self, now_ms: int) -> SlicePlan:
         """Return all that is left, for the one epoch of a batch job. Refuses a source that keeps input for later."""

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from flott.common._ids import EpochId
-from flott.common._watermark_report import SPLITS_SHOWN, Hold, HoldCause, TimePlace, WatermarkReport
+from flott.common._watermark_report import (
+    SPLITS_SHOWN,
+    Hold,
+    HoldCause,
+    TimePlace,
+    WatermarkReport,
+    sentence_text,
+)
 from flott.common.watermark_strategy import (
     MAX_WATERMARK,
     MIN_WATERMARK,
@@ -195,7 +202,8 @@ class _Explanation:
             now_ms=snapshot.now_ms,
         )
         finding, remedy = describe(cause, facts)
-        return Hold(cause, facts.operator, facts.watermark, facts.since_ms, finding, remedy, part or None)
+        texts = sentence_text(finding), sentence_text(remedy)
+        return Hold(cause, facts.operator, facts.watermark, facts.since_ms, *texts, part or None, finding, remedy)
 
     def _cause(self, ident: OperatorId, part: str | None) -> HoldCause:
         if part is None or self.times[ident].ended:
@@ -235,13 +243,14 @@ class _Explanation:
         inputs = [self._visible(each) for each in self._inputs[ident]]
         name, time = self._graph.operators[ident].node.name, self.times[ident]
         if ident in seen:
-            return TimePlace(f"{name} (see above)", time.watermark, time.idle)
+            return TimePlace(f"{name} (see above)", time.watermark, time.idle, id=str(ident))
         seen.add(ident)
         inner = tuple(self._place(each, holds, seen) for each in dict.fromkeys(inputs))
         if not time.ended:
             inner += tuple(self._part_places(ident, holds))
         since = self._snapshot.standings.get((ident, None))
-        return TimePlace(name, time.watermark, time.idle, since_ms=since[1] if since else None, inputs=inner)
+        since_ms = since[1] if since else None
+        return TimePlace(name, time.watermark, time.idle, since_ms=since_ms, inputs=inner, id=str(ident))
 
     def _visible(self, ident: OperatorId) -> OperatorId:
         """Return the operator, or the one upstream whose time it only passes on."""
@@ -265,9 +274,11 @@ class _Explanation:
                 paused=facts is not None and part in facts.paused,
                 holds=(ident, part) in holds,
                 since_ms=since[1] if since else None,
+                id=f"{ident}/{part}",
             )
         if hidden := by_time[len(shown) :]:
-            yield TimePlace(f"{len(hidden)} more {word}s", min(parts[part].watermark for part in hidden))
+            slowest = min(parts[part].watermark for part in hidden)
+            yield TimePlace(f"{len(hidden)} more {word}s", slowest, id=f"{ident}/more")
 
 
 def _gathered(holds: Mapping[Place, Hold]) -> tuple[Hold, ...]:
@@ -281,7 +292,8 @@ def _gathered(holds: Mapping[Place, Hold]) -> tuple[Hold, ...]:
 def _together(hold: Hold, more: int) -> Hold:
     if not more or hold.split is None:
         return hold
-    return replace(hold, finding=f"{hold.finding} (And {more} more like it.)")
+    others = f" (And {more} more like it.)"
+    return replace(hold, finding=hold.finding + others, finding_parts=(*hold.finding_parts, others))
 
 
 def _inputs(graph: JobGraph) -> dict[OperatorId, list[OperatorId]]:

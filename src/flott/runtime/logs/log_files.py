@@ -21,8 +21,6 @@ from flott.runtime.logs.rotation import family
 MAX_BYTES = 4 * 1024 * 1024
 #: The last lines of a log are looked for in so many bytes of it, from its end.
 TAIL_BYTES = 64 * 1024 * 1024
-#: What one executor said is looked for in so many bytes of each job's log.
-JOB_TAIL_BYTES = 1024 * 1024
 
 _BLOCK = 256 * 1024
 
@@ -102,44 +100,21 @@ def read_log(
     cursor: LogCursor | None = None,
     tail: int | None = None,
     wanted: LogFilter | None = None,
+    tail_bytes: int = TAIL_BYTES,
 ) -> LogLines:
     """Return lines of a log: from its beginning, from a cursor, or the last ``tail`` lines that pass the filter.
 
     Ask again with the cursor of the answer to get what has been written since (``tail -f``): no lines mean that there
     is nothing new. Only whole lines are read. Files that made room for the named one are read where they are needed:
-    by a cursor that points into one of them, and by ``tail``.
+    by a cursor that points into one of them, and by ``tail``, which looks at ``tail_bytes`` at most.
     """
     wanted = wanted or LogFilter()
     if tail is not None:
-        return _tail(folder, name, max(0, tail), wanted)
+        return _tail(folder, name, max(0, tail), wanted, tail_bytes)
     if cursor is None or not cursor.file:
         with _open(folder, name) as file:
             return _lines_from(file, cursor.offset if cursor is not None else 0, wanted)
     return _read_on(folder, name, cursor, wanted)
-
-
-def read_task_manager_log(log_folder: Path, task_manager: str, tail: int) -> list[str]:
-    """Return the recent output of one executor for all jobs, in the order of time."""
-    wanted = LogFilter(task_manager=task_manager)
-    found: list[LogEntry] = []
-    for folder in _folders_of_jobs(log_folder):
-        try:
-            with _open(folder, JOB_LOG) as file:
-                start = max(0, os.fstat(file.fileno()).st_size - JOB_TAIL_BYTES)
-                raw = _whole_lines(file, start, JOB_TAIL_BYTES)[0]  # the first may be half of one: that is no entry
-        except ClusterError:
-            continue
-        found += [entry for line in raw if (entry := parse(line)) is not None and wanted.takes(entry)]
-    found.sort(key=lambda entry: entry.time)
-    return [entry.text() for entry in found[-tail:]] if tail > 0 else []
-
-
-def _folders_of_jobs(log_folder: Path) -> list[Path]:
-    try:
-        with os.scandir(log_folder / "jobs") as entries:
-            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
 
 
 # --- opening ---------------------------------------------------------------------------------------------------------
@@ -209,14 +184,13 @@ def _read_on(folder: Path, name: str, cursor: LogCursor, wanted: LogFilter) -> L
         return _lines_from(file, 0, wanted)
 
 
-def _tail(folder: Path, name: str, count: int, wanted: LogFilter) -> LogLines:
+def _tail(folder: Path, name: str, count: int, wanted: LogFilter, allowance: int) -> LogLines:
     files = family(folder / _plain(name))
     newest = files[-1].name if files else name  # the file of that name may have made room a moment ago
     with _open(folder, newest) as file:
         status = os.fstat(file.fileno())
         last = _last_complete(file, status.st_size)
     kept: list[bytes] = []
-    allowance = TAIL_BYTES
     for path in reversed(files):
         if len(kept) >= count or allowance <= 0:
             break

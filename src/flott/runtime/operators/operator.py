@@ -57,6 +57,11 @@ class EpochScope:
     seed: int = 0
     #: Where the records at hand come from, in words: the first and last position they may stem from.
     origin: tuple[str, str] | None = None
+    #: Called by an operator that has advanced its watermark between two records, so that everything behind it follows.
+    #: None: event time advances at the end of the epoch only.
+    pass_time: Callable[[Operator], None] | None = None
+    #: How often generators emit watermarks periodically while a task reads on; 0: not before it pauses.
+    watermark_interval_ms: int = 0
 
 
 @dataclass(frozen=True)

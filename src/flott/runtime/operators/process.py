@@ -142,9 +142,13 @@ class ProcessOperator(FunctionOperator):
         self._fire_processing_timers()
 
     def advance(self, time: EventTime) -> EventTime:
+        before = self.watermark
         advanced = super().advance(time)
         self._fire_processing_timers()  # those set during this epoch that are due already
-        if self.event_timers is not None:
+        # Within the stream a timer that was set behind the watermark waits, as in Flink, until the watermark advances:
+        # when a task settles depends on how busy it is.
+        is_epoch = self.context.scope.pass_time is None
+        if self.event_timers is not None and (is_epoch or self.watermark > before):
             self._fire(self.event_timers, self.watermark, TimeDomain.EVENT_TIME)
         return advanced
 

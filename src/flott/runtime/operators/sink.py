@@ -26,6 +26,11 @@ class SinkOperator(Operator):
         if sink.takes_columns:
             self.accepts, self.takes_kinds = Form.COLUMNS, True
 
+    @property
+    def waits_for_commits(self) -> bool:
+        """Return whether nothing may be written while what was prepared before is not committed."""
+        return self._sink.waits_for_commits
+
     def column_type(self, input_index: int) -> TypeInformation:
         if self._record_type is None:
             raise ProgramError(f"Sink {self.context.operator.label} takes columns: declare the type of its records.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import index
 from typing import Any
@@ -17,7 +18,7 @@ from flott.common.watermark_strategy import (
 )
 from flott.errors import TypeMismatchError
 from flott.runtime.operators.batch import RowBatch
-from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure
+from flott.runtime.operators.operator import EventTime, Operator, OperatorContext, RecordFailure, position_of
 from flott.runtime.operators.outcome import OperatorOutcome
 
 _WHOLE = {int}
@@ -76,6 +77,14 @@ class TimeKeeper(WatermarkOutput):
         self._extract = assigner.extract_timestamp if assigner is not None else None
         # The built-in generators look at whole batches; a user's own sees every record.
         self._batch = self._generator if isinstance(self._generator, BoundedOutOfOrdernessGenerator) else None
+        #: The watermarks that the generator emitted within the last batch, with the number of records before each.
+        self.steps: list[tuple[int, int]] = []
+        self._observed: tuple[Iterator[Any], int] | None = None  #: the batch at hand: a cursor, and its length
+
+    @property
+    def progress(self) -> TimeProgress:
+        """Return how far event time has come, without what the generator keeps."""
+        return self._progress
 
     def turn_to(self, now_ms: int, ingestion_ms: int) -> None:
         """Follow the clock, which stands still in an epoch and runs in a task that runs continuously."""
@@ -98,13 +107,18 @@ class TimeKeeper(WatermarkOutput):
         """Take note of a batch. Calls user code if the generator is the user's."""
         if values:
             self._progress = replace(self._progress, active_at_ms=self._now_ms, idle=False)
+        if self.steps:
+            self.steps = []
         if self._generator is None or timestamps is None:
             return
         if self._batch is not None:
             self._batch.on_batch(timestamps)
             return
-        for value, timestamp in zip(values, timestamps, strict=True):
+        cursor = iter(values)
+        self._observed = cursor, len(values)
+        for value, timestamp in zip(cursor, timestamps, strict=True):
             self._generator.on_event(value, timestamp, self)
+        self._observed = None
 
     def observe_columns(self, columns: Any) -> None:
         """Take note of a batch of columns, of which only the generator of a table knows the time."""
@@ -123,14 +137,27 @@ class TimeKeeper(WatermarkOutput):
                 return position
         return None
 
-    def close_epoch(self) -> TimeProgress:
-        """Return the progress at the end of the epoch."""
-        if self._ingestion_ms is not None:  # follows the clock, whatever comes
-            return TimeProgress(watermark=self._ingestion_ms - 1, active_at_ms=self._now_ms)
+    def emit_periodically(self) -> TimeProgress:
+        """Let the generator emit, and return the progress without what the generator keeps."""
         if self._generator is not None:
             self._generator.on_periodic_emit(self)
-            state = pickle.dumps(vars(self._generator))
-            self._progress = replace(self._progress, generator=state)
+        return self._progress
+
+    def close_epoch(self) -> TimeProgress:
+        """Return the progress at the end of the epoch."""
+        return self.saved(self.pause())
+
+    def saved(self, progress: TimeProgress) -> TimeProgress:
+        """Return progress with what the generator keeps."""
+        if self._generator is None or self._ingestion_ms is not None:
+            return progress
+        return replace(progress, generator=pickle.dumps(vars(self._generator)))
+
+    def pause(self) -> TimeProgress:
+        """Return the progress behind all records that have come, without what the generator keeps."""
+        if self._ingestion_ms is not None:  # follows the clock, whatever comes
+            return TimeProgress(watermark=self._ingestion_ms - 1, active_at_ms=self._now_ms)
+        self.emit_periodically()
         if self._progress.active_at_ms is None:
             self._progress = replace(self._progress, active_at_ms=self._now_ms)
         if self._progress.idle_at(self._now_ms, self._strategy.idle_timeout_ms):
@@ -141,6 +168,11 @@ class TimeKeeper(WatermarkOutput):
 
     def emit_watermark(self, watermark: Watermark) -> None:
         reached = max(watermark.timestamp, self._progress.watermark)
+        if self._observed is not None and reached > self._progress.watermark:
+            behind = position_of(*self._observed) + 1
+            if self.steps and self.steps[-1][0] == behind:
+                self.steps.pop()  # it emits twice for a record
+            self.steps.append((behind, reached))
         self._progress = replace(self._progress, watermark=reached, idle=False)
 
     def mark_idle(self) -> None:
@@ -160,6 +192,17 @@ def stamping_failure(
     return operator.failure(
         "assigning a timestamp or watermark", record=values[position], has_record=True, index=position
     )
+
+
+def parts_of(batch: RowBatch, steps: list[tuple[int, int]]) -> Iterator[tuple[RowBatch, int | None]]:
+    """Cut a batch where watermarks were emitted; yield the parts with the watermark behind each, if there is one."""
+    values, timestamps = batch.values, batch.timestamps
+    start = 0
+    for stop, watermark in steps:
+        yield RowBatch(values[start:stop], timestamps and timestamps[start:stop]), watermark
+        start = stop
+    if start < len(values):
+        yield RowBatch(values[start:], timestamps and timestamps[start:]), None
 
 
 class TimestampsOperator(Operator):
@@ -202,18 +245,33 @@ class TimestampsOperator(Operator):
             self._keeper.observe(batch.values, stamped)
         except Exception as error:
             raise stamping_failure(self, self._keeper, batch.values, batch.timestamps) from error
-        self.emit(RowBatch(batch.values, stamped))
+        pass_time = self.context.scope.pass_time
+        if not self._keeper.steps or pass_time is None:
+            self.emit(RowBatch(batch.values, stamped))
+            return
+        for part, watermark in parts_of(RowBatch(batch.values, stamped), self._keeper.steps):
+            self.emit(part)
+            if watermark is not None and watermark > self.watermark:
+                self.watermark = watermark
+                pass_time(self)
 
     def advance(self, time: EventTime) -> EventTime:
         self._keeper = self._turn_keeper()
         try:
-            self.progress = self._keeper.close_epoch()
+            self.progress = self._keeper.pause()
         except Exception as error:
             raise self.failure(CLOSING_TIME) from error
         # At the end of the input nothing more can come, whatever the generator thinks.
         reached = MAX_WATERMARK if time.ended else self.progress.watermark
         self.watermark = max(self.watermark, reached)
         return EventTime(self.watermark, self.progress.idle and not time.ended, time.ended)
+
+    def snapshot(self) -> None:
+        assert self._keeper is not None
+        try:
+            self.progress = self._keeper.saved(self.progress)
+        except Exception as error:
+            raise self.failure(CLOSING_TIME) from error
 
     def next_wakeup_ms(self) -> int | None:
         timeout = self._strategy.idle_timeout_ms

@@ -6,6 +6,7 @@ Time is that of the clock it is given, so a test can use one that passes only wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 from flott.errors import WorkerLostError
 from flott.runtime.clock import Clock, SystemClock
@@ -13,18 +14,26 @@ from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.local_runner import LocalCompactor
 from flott.runtime.epoch.runner import StateCompactor
 from flott.runtime.pipelined.channels import find_channels, slots_of
-from flott.runtime.pipelined.control import Command, SlotEvent, SlotLost
+from flott.runtime.pipelined.control import Command, SlotEvent, SlotLost, SubtaskLoad, TaskWait
+from flott.runtime.pipelined.file_writing import ImmediateWriter, StateFilesWriter
 from flott.runtime.pipelined.links import LocalLinks
 from flott.runtime.pipelined.messages import Message, TaskAddress
+from flott.runtime.pipelined.network_memory import check_network_memory
 from flott.runtime.pipelined.runner import PipelineStart
 from flott.runtime.pipelined.slot import SlotSettings, TaskSlot
+from flott.runtime.pipelined.waits import waits_of
 
 
 class LocalPipeline:
     """Runs the tasks of a job in the calling thread."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    follows_splits = False  # the result of a program depends on its rounds alone
+
+    def __init__(
+        self, clock: Clock | None = None, new_writer: Callable[[], StateFilesWriter] = ImmediateWriter
+    ) -> None:
         self._clock = clock or SystemClock()
+        self._new_writer = new_writer  #: of state files, one for each slot
         self._compactor = LocalCompactor()
         self._slots: list[TaskSlot] = []
         self._events: list[SlotEvent] = []
@@ -41,7 +50,8 @@ class LocalPipeline:
         return self._slots
 
     def check(self, image: JobImage) -> None:
-        """Accept every job: slots cost nothing here."""
+        """Accept every job whose buffers have the memory they need: slots cost nothing here."""
+        check_network_memory(image)
         self._compactor.storage = image.storage
 
     def start(self, image: JobImage, start: PipelineStart, on_news: Callable[[], None]) -> None:
@@ -52,7 +62,10 @@ class LocalPipeline:
         self._events.clear()
         self._stages = len(image.topology.stages)
         report = self._events.append
-        self._slots = [TaskSlot(settings, slot, links, self._clock, report) for slot in range(slots_of(image))]
+        self._slots = [
+            TaskSlot(settings, slot, links, self._clock, report, writer=self._new_writer())
+            for slot in range(slots_of(image))
+        ]
         for slot in self._slots:
             slot.open()
             for address in slot.tasks:
@@ -93,9 +106,21 @@ class LocalPipeline:
                         return False
         return worked
 
+    def waits(self) -> tuple[TaskWait, ...]:
+        return tuple(wait for slot in self._slots for wait in waits_of(slot.settings.image, slot.tasks.values()))
+
+    def take_loads(self) -> tuple[SubtaskLoad, ...]:
+        """Return nothing: while the job's thread could tell them, its tasks do not work."""
+        return ()
+
     @property
     def wakeup_ms(self) -> int | None:
-        return min((at for slot in self._slots if (at := slot.wakeup_ms) is not None), default=None)
+        times = [at for slot in self._slots if (at := slot.wakeup_ms) is not None]
+        resuming = [then for slot in self._slots if (then := slot.resume_at) is not None]
+        if resuming:
+            left_ms = (min(resuming) - self._clock.monotonic()) * 1000
+            times.append(self._clock.now_ms() + max(0, ceil(left_ms - 1e-6)))  # of whole milliseconds, none is added
+        return min(times, default=None)
 
     def interrupt(self) -> None:
         self._interrupted = True

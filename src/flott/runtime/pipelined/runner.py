@@ -13,7 +13,7 @@ from typing import Protocol
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.runner import StateCompactor
-from flott.runtime.pipelined.control import Command, SlotEvent
+from flott.runtime.pipelined.control import Command, SlotEvent, SubtaskLoad, TaskWait
 from flott.runtime.pipelined.task import TaskRules
 
 
@@ -28,6 +28,9 @@ class PipelineStart:
 
 class PipelineRunner(Protocol):
     """Executes the tasks of one job continuously. All methods but ``interrupt`` are called by the job's thread."""
+
+    #: Whether tasks work while the driver does something else, so that slices may be open.
+    follows_splits: bool
 
     @property
     def compactor(self) -> StateCompactor:
@@ -44,6 +47,12 @@ class PipelineRunner(Protocol):
 
     def events(self) -> list[SlotEvent]:
         """Return what happened since the last call. In the calling thread, tasks work until nothing is left to do."""
+
+    def waits(self) -> tuple[TaskWait, ...]:
+        """Return what tasks have been waiting for, as far as it is known."""
+
+    def take_loads(self) -> tuple[SubtaskLoad, ...]:
+        """Return what subtasks have done since their start, of those that have told it since the last call."""
 
     @property
     def wakeup_ms(self) -> int | None:

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from flott.common._ids import EpochId
 from flott.runtime.clock import Clock
-from flott.runtime.epoch.exchange import BUFFER_BYTES
 from flott.runtime.epoch.failure import card_of
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
@@ -25,9 +25,12 @@ from flott.runtime.operators.source import SourceOperator
 from flott.runtime.pipelined.channels import ChannelEdges, tasks_of
 from flott.runtime.pipelined.control import (
     CheckpointCommitted,
+    CheckpointGivenUp,
     Command,
+    EndRound,
     EndTasks,
     InjectBarrier,
+    OvertakeBuffers,
     ReadRound,
     SlotEvent,
     SlotLogged,
@@ -35,8 +38,9 @@ from flott.runtime.pipelined.control import (
 )
 from flott.runtime.pipelined.file_writing import BackgroundWriter, ImmediateWriter, StateFilesWriter
 from flott.runtime.pipelined.input_channels import InputChannel, InputChannels
-from flott.runtime.pipelined.links import Links, OutputChannels, credits_per_channel
+from flott.runtime.pipelined.links import Links, OutputChannels
 from flott.runtime.pipelined.messages import Message, TaskAddress
+from flott.runtime.pipelined.network_memory import credits_of
 from flott.runtime.pipelined.task import PipelinedTask, TaskRules
 
 #: Log lines are sent to the driver after this time at the latest.
@@ -71,7 +75,7 @@ class TaskSlot:
         writer: StateFilesWriter | None = None,
     ):
         self.partition = partition
-        self._settings = settings
+        self.settings = self._settings = settings
         self._links = links
         self._clock = clock
         self._report = report
@@ -104,7 +108,8 @@ class TaskSlot:
 
     def _make_task(self, address: TaskAddress) -> PipelinedTask:
         image, channels = self._settings.image, self._settings.channels
-        task = StageTask.build(image, image.topology.stages[address.stage], address.partition)
+        stage = image.topology.stages[address.stage]
+        task = StageTask.build(image, stage, address.partition, self._links.shares_process)
         task.turn_to = self._turn_to
         outputs = [
             (found.channel.receiver, _credits(self._settings, found.channel.receiver))
@@ -114,9 +119,12 @@ class TaskSlot:
         sources = [s.vertex.head.id for s in task.subtasks if isinstance(s.operators[0], SourceOperator)]
         channels_in = _inputs(self._settings, task, address)
         exactly_once, fair = self._settings.rules.exactly_once, self._settings.fair
-        inputs = InputChannels(channels_in, sources, exactly_once=exactly_once, fair=fair)
+        overtakable = [found.channel for found in channels if all(image.edges[e].may_be_overtaken for e in found.edges)]
+        senders = [channel.sender for channel in overtakable if channel.receiver == address]
+        receivers = {channel.receiver for channel in overtakable if channel.sender == address}
+        inputs = InputChannels(channels_in, sources, exactly_once=exactly_once, fair=fair, overtakable=senders)
         return PipelinedTask(
-            task, address, inputs, OutputChannels(address, outputs, self._links), self._links, self._clock,
+            task, address, inputs, OutputChannels(address, outputs, self._links, receivers), self._links, self._clock,
             self._report, self._settings.rules, self._place, self._writer,
         )  # fmt: skip
 
@@ -150,11 +158,40 @@ class TaskSlot:
                 for task in self.tasks.values():
                     if command.source in task.inputs.sources:
                         task.inputs.order(command)
-            case CheckpointCommitted(_, replaced):
+            case EndRound(source):
                 for task in self.tasks.values():
-                    task.committed(replaced)
+                    if source in task.inputs.sources:
+                        task.end_round(command)
+            case OvertakeBuffers(checkpoint):
+                self._guarded(lambda: self._overtake(checkpoint))
+            case CheckpointCommitted(checkpoint, replaced):
+                for task in self.tasks.values():
+                    task.replace_files(replaced)
+                    task.settled(checkpoint)
+            case CheckpointGivenUp(checkpoint):
+                for task in self.tasks.values():
+                    task.give_up(checkpoint)
+                    task.settled(checkpoint)
             case EndTasks():
                 self.is_ended = True
+
+    def _overtake(self, checkpoint: EpochId) -> None:
+        for task in self.tasks.values():
+            task.overtake(checkpoint)
+
+    @property
+    def address_at_work(self) -> TaskAddress:
+        """Return the task that worked last."""
+        at_work = self._at_work
+        for address, task in self.tasks.items():
+            if at_work is not None and at_work in task.task.subtasks:
+                return address
+        return next(iter(self.tasks), TaskAddress(0, self.partition))
+
+    @property
+    def oldest_write(self) -> int | None:
+        """Return the number of the checkpoint write that is in progress."""
+        return self._writer.oldest if isinstance(self._writer, BackgroundWriter) else None
 
     # --- work --------------------------------------------------------------------------------------------------------
 
@@ -164,9 +201,9 @@ class TaskSlot:
             return False
         return bool(self._guarded(self._pass))
 
-    def finish_writing(self, writer: BackgroundWriter) -> None:
+    def finish_writing(self) -> None:
         """Report checkpoints whose files are durable, or that they could not be written."""
-        self._guarded(writer.finish)
+        self._guarded(self._writer.finish)
 
     def work_in_stage(self, stage: int) -> bool:
         """Let the task of one stage do one piece of work; return whether there was any."""
@@ -180,9 +217,13 @@ class TaskSlot:
         worked = False
         began = clock()
         blocked = [task for task in self._downstream_first if task.is_blocked]
+        if blocked:
+            self.waits_since(began, blocked)
         for task in self._downstream_first:
-            before = clock()
-            if task.step():
+            before = task.time.works_since = clock()
+            has_worked = task.step()
+            task.time.works_since = None
+            if has_worked:
                 worked = True
                 task.time.busy += clock() - before
         if blocked:
@@ -194,9 +235,15 @@ class TaskSlot:
         self._send_log()
         return worked
 
+    def waits_since(self, began: float, blocked: Sequence[PipelinedTask]) -> None:
+        """Note that blocked tasks have been waiting from now on, until ``waited`` is called."""
+        for task in blocked:
+            task.time.blocked_since = began
+
     def waited(self, seconds: float, blocked: Sequence[PipelinedTask] | None = None) -> None:
         """Note that time has passed in which blocked tasks could not work."""
         for task in self.blocked if blocked is None else blocked:
+            task.time.blocked_since = None
             task.time.back_pressured += seconds
 
     @property
@@ -215,6 +262,13 @@ class TaskSlot:
         if self.has_failed or self.is_ended:
             return None
         return min((at for t in self.tasks.values() if not t.is_over and (at := t.wakeup_ms) is not None), default=None)
+
+    @property
+    def resume_at(self) -> float | None:
+        """Return when a source that is followed may have something, by the monotonic clock."""
+        if self.has_failed or self.is_ended:
+            return None
+        return min((at for t in self.tasks.values() if (at := t.resume_at) is not None), default=None)
 
     def _guarded(self, work: Callable[[], object]) -> object:
         """Do some work; report what user code raises as a failure card."""
@@ -248,8 +302,7 @@ class TaskSlot:
 
 def _credits(settings: SlotSettings, receiver: TaskAddress) -> int:
     """Return how many buffers a task takes per channel. Sender and receiver compute the same."""
-    channels = sum(found.channel.receiver == receiver for found in settings.channels)
-    return credits_per_channel(settings.image.settings.input_memory_bytes, channels, BUFFER_BYTES)
+    return credits_of(receiver, settings.channels, settings.image.settings)
 
 
 def _inputs(settings: SlotSettings, task: StageTask, address: TaskAddress) -> dict[TaskAddress, InputChannel]:

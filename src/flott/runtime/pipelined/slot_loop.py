@@ -10,30 +10,34 @@ connection to the driver is gone: Spark does not end the tasks of a stage when o
 
 from __future__ import annotations
 
+import select
 import selectors
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from flott.errors import WorkerLostError
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.pipelined import frames
-from flott.runtime.pipelined.connection import (
-    FrameConnection,
-    Listener,
-    SlotEndpoint,
-    answer,
-    challenge,
-    connect,
-    verify,
-)
-from flott.runtime.pipelined.control import SlotEvent, SlotLost
+from flott.runtime.pipelined.connection import FrameConnection, SharedFrameConnection
+from flott.runtime.pipelined.control import SlotAlive, SlotEvent, SlotLost
 from flott.runtime.pipelined.file_writing import BackgroundWriter
 from flott.runtime.pipelined.messages import Channel, Message
 from flott.runtime.pipelined.slot import SlotSettings, TaskSlot
+from flott.runtime.pipelined.slot_watchdog import SlotWatchdog
 
 #: The index of the driver's side of a connection.
 DRIVER = -1
+#: A shorter wait is not rounded to milliseconds.
+FINE_SECONDS = 0.005
+#: ``select`` takes no file descriptors from here on.
+SELECT_LIMIT = 1024
+
+
+def fine_wait(selector: selectors.BaseSelector) -> Callable[[float], object] | None:
+    """Return what waits for a selector for fractions of a millisecond; None: it can do so itself, or nothing can."""
+    descriptor = getattr(selector, "fileno", lambda: SELECT_LIMIT)()
+    if not isinstance(selector, getattr(selectors, "EpollSelector", ())) or descriptor >= SELECT_LIMIT:
+        return None
+    return lambda seconds: select.select([descriptor], [], [], seconds)
 
 
 class SocketLinks:
@@ -58,39 +62,8 @@ class SocketLinks:
         else:
             self._peers[channel.sender.partition].send(frames.encode_credit(channel, credits))
 
-
-def connect_peers(
-    partition: int, endpoints: Sequence[SlotEndpoint], listener: Listener, secret: bytes
-) -> dict[int, FrameConnection]:
-    """Connect a slot with all others, once each: with those after it by connecting, with those before by accepting.
-
-    All slots take the same steps, and each step needs only the one before it of the others, so none waits in vain.
-    """
-    host = listener.endpoint.host
-    made = {peer: connect(endpoints[peer], host) for peer in range(partition + 1, len(endpoints))}
-    for found in made.values():
-        answer(found, secret, partition)
-    peers = dict(made)
-    while len(peers) < len(endpoints) - 1:
-        accepted = _accept(listener)
-        peer = verify(accepted, secret, challenge(accepted))
-        if peer is None or peer in peers:
-            accepted.close()
-        else:
-            peers[peer] = accepted
-    return {peer: FrameConnection(found) for peer, found in peers.items()}
-
-
-def _accept(listener: Listener) -> socket.socket:
-    with selectors.DefaultSelector() as selector:
-        for found in listener.sockets:
-            selector.register(found, selectors.EVENT_READ)
-        ready = selector.select(120)
-        if not ready:
-            raise WorkerLostError("Another slot of the job has not connected within two minutes.")
-        listening = ready[0][0].fileobj
-        assert isinstance(listening, socket.socket)
-        return listening.accept()[0]
+    def shares_process(self, partition: int) -> bool:
+        return partition == self._partition
 
 
 class SlotLoop:
@@ -101,19 +74,24 @@ class SlotLoop:
         settings: SlotSettings,
         partition: int,
         peers: Mapping[int, FrameConnection],
-        control: FrameConnection,
+        control: SharedFrameConnection,
         place: TaskPlace,
         clock: Clock | None = None,
+        on_open: Callable[[TaskSlot], None] = lambda slot: None,
     ):
         self._clock = clock or SystemClock()
+        self._on_open = on_open  #: called when the tasks are built, before they restore their state
         self._control = control
         self._peers = peers
         links = SocketLinks(partition, peers)
         self._writer = BackgroundWriter()
         self.slot = links.slot = TaskSlot(settings, partition, links, self._clock, self._report, place, self._writer)
         self._selector = selectors.DefaultSelector()
+        self._fine_wait = fine_wait(self._selector)
         self._watched: dict[FrameConnection, int] = {}
         self._is_ending = False
+        self._passes = 0
+        self._is_waiting = False
 
     def _report(self, event: SlotEvent) -> None:
         self._control.send(frames.encode_control(event))
@@ -121,26 +99,41 @@ class SlotLoop:
     def run(self) -> None:
         """Run to the end."""
         slot = self.slot
+        watchdog = SlotWatchdog(slot, self._pulse, self._tell, self._clock)
         try:
             slot.open()
+            self._on_open(slot)
             for connection in (self._control, *self._peers.values()):
                 self._selector.register(connection.socket, selectors.EVENT_READ, connection)
                 self._watched[connection] = selectors.EVENT_READ
             self._selector.register(self._writer.socket, selectors.EVENT_READ, None)
             slot.start()
             while not (slot.is_ended or self._is_ending):
+                self._passes += 1
                 self._communicate(0.0 if slot.work() else self._patience())
         finally:
             self._is_ending = True
+            watchdog.close()
             slot.close()
             self._selector.close()
             self._writer.close()
             self._drain()
 
+    def _pulse(self) -> int:
+        return -1 if self._is_waiting else self._passes
+
+    def _tell(self, alive: SlotAlive) -> None:
+        """Send a heartbeat. Called by the watchdog's thread, also while user code does not return."""
+        self._report(alive)
+        self._control.flush()
+
     def _patience(self) -> float | None:
         """Return how long the loop may wait, in seconds. None: until something comes."""
-        wakeup = self.slot.wakeup_ms
-        return None if wakeup is None else max(0.0, (wakeup - self._clock.now_ms()) / 1000)
+        wakeup, resume_at = self.slot.wakeup_ms, self.slot.resume_at
+        times = [] if wakeup is None else [(wakeup - self._clock.now_ms()) / 1000]
+        if resume_at is not None:
+            times.append(resume_at - self._clock.monotonic())
+        return max(0.0, min(times)) if times else None
 
     def _communicate(self, timeout: float | None) -> None:
         for connection, watched in self._watched.items():
@@ -150,17 +143,27 @@ class SlotLoop:
                 self._watched[connection] = wanted
         blocked = self.slot.blocked if timeout != 0.0 else []
         before = self._clock.monotonic()
-        ready = self._selector.select(timeout)
+        self.slot.waits_since(before, blocked)
+        self._is_waiting = timeout != 0.0
+        ready = self._select(timeout)
+        self._is_waiting = False
         if blocked:
             self.slot.waited(self._clock.monotonic() - before, blocked)
         for key, mask in ready:
             if key.data is None:
-                self.slot.finish_writing(self._writer)
+                self.slot.finish_writing()
                 continue
             if mask & selectors.EVENT_WRITE:
                 key.data.flush()
             if mask & selectors.EVENT_READ:
                 self._read(key.data)
+
+    def _select(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for connections. Selectors round to whole milliseconds, which is long for a source that is followed."""
+        if timeout is None or not 0.0 < timeout < FINE_SECONDS or self._fine_wait is None:
+            return self._selector.select(timeout)
+        self._fine_wait(timeout)
+        return self._selector.select(0)
 
     def _read(self, connection: FrameConnection) -> None:
         data = connection.receive()

@@ -32,6 +32,8 @@ class RecordedEpoch:
     after: Manifest | None  #: None: it never completed
     resumed: bool  #: whether the job was started from ``before``
     held_in: str | None = None  #: a folder in which its files stay though the job deletes them
+    #: So many records are read on from ``before``, instead of an input that was recorded. None: it was.
+    read_on: int | None = None
 
     @property
     def epoch(self) -> EpochId:
@@ -93,6 +95,29 @@ def read_epoch(directory: str, epoch: EpochId) -> RecordedEpoch:
     began_here = store.read_input(earlier) is not None
     resumed = _attempt_of(before)[0] != _attempt_of(after)[0] if after is not None else not began_here
     return RecordedEpoch(store.storage.root, JobId(last_part_of(store.storage.root)), fixed, before, after, resumed)
+
+
+def read_ahead(directory: str, records: int) -> RecordedEpoch:
+    """Return an epoch that never ran: it reads on from the latest checkpoint, at most so many records."""
+    store = _store(directory)
+    complete = store.checkpoint_ids()
+    if not complete:
+        raise StateError(f"The job in {directory} has no checkpoint yet.")
+    try:
+        before = store.read(complete[-1])
+    except StorageError as error:
+        raise StateError(f"The job in {directory} deleted checkpoint {complete[-1]} while it was read.") from error
+    fixed = EpochInput(EpochId(before.checkpoint_id + 1), before.completed_at_ms, {})
+    root = store.storage.root
+    return RecordedEpoch(root, JobId(last_part_of(root)), fixed, before, None, False, read_on=records)
+
+
+def runs_pipelined(directory: str) -> bool:
+    """Return whether continuous tasks took the latest checkpoint: then its input was not recorded."""
+    store = _store(directory)
+    complete = store.checkpoint_ids()
+    fixed = store.read_input(complete[-1]) if complete else None
+    return fixed is not None and not fixed.slices
 
 
 @contextmanager

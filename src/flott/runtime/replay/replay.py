@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,15 +14,19 @@ from typing import Any
 from flott.common import _options as options
 from flott.common._ids import EpochId, JobId
 from flott.common.configuration import Configuration
-from flott.errors import ProgramError
+from flott.datastream.connectors.base import SplitEnumerator
+from flott.errors import ProgramError, StateError
 from flott.graph.chain import chain
 from flott.graph.connection import with_parallelism
 from flott.graph.job_graph import JobGraph
 from flott.graph.operator_ids import OperatorId, operator_ids
+from flott.graph.specs import SourceSpec
 from flott.graph.stream_graph import StreamGraph
-from flott.runtime.checkpoint.manifest import Manifest
+from flott.runtime.checkpoint.manifest import EpochInput, Manifest
+from flott.runtime.clock import SystemClock
 from flott.runtime.entrypoint.task_settings import task_settings
 from flott.runtime.epoch.accumulators import add_up
+from flott.runtime.epoch.channel_starts import channel_starts
 from flott.runtime.epoch.failure import FailureCard
 from flott.runtime.epoch.image import make_image
 from flott.runtime.epoch.local_runner import LocalRunner
@@ -41,6 +46,26 @@ from flott.runtime.replay.staged_sinks import with_staged_sinks
 
 #: Told before a watched operator is called; makes the call itself.
 Approach = Callable[[Operator, Any, Callable[[], None]], None]
+
+
+#: How often sources are asked for news, and the time between.
+_LOOKS = 10
+_BETWEEN_LOOKS_MS = 100
+
+
+def refuse_to_read_beside(graph: JobGraph) -> None:
+    """Refuse to read sources on while the job reads them, if that takes records away from it."""
+    for vertex in graph.sources:
+        spec = vertex.head.node.spec
+        assert isinstance(spec, SourceSpec)
+        kind = type(spec.source.create_enumerator())
+        beside = kind.readable_beside
+        if not (kind.acknowledge is SplitEnumerator.acknowledge if beside is None else beside):
+            raise StateError(
+                f"Source {vertex.head.label} cannot be read a second time while the job reads it: what is read there is"
+                " taken away from the job, or moves its position. Run the job with execution.mode epochs and"
+                " execution.checkpointing.num-retained of 2 or more: then the recorded input of an epoch is shown."
+            )
 
 
 @dataclass(frozen=True)
@@ -108,11 +133,15 @@ class _ReplayRun:
         )
 
     def run(self, watch: Watch, approach: Approach | None, writing: Mapping[OperatorId, bool]) -> Replayed:
+        if self._recorded.read_on is not None:
+            refuse_to_read_beside(self._graph)
         source = JobInput(options.read(self._configuration, options.EPOCH_POLL_INTERVAL))
         source.open(self._graph, self._before)
         observer = Observer(watch, approach)
         runner = LocalRunner(ObservedTasks(observer))
         try:
+            if self._recorded.read_on is not None:
+                self._recorded = replace(self._recorded, input=self._read_on(source, self._recorded.read_on))
             if not source.fits(self._recorded.input):
                 raise ProgramError(self._misfit())
             settings = task_settings(self._configuration)
@@ -127,6 +156,17 @@ class _ReplayRun:
             source.close()
         return Replayed(self._graph, result, observer.traffic, manifest, self._storage, writing, observer.failure)
 
+    def _read_on(self, source: JobInput, records: int) -> EpochInput:
+        """Return the input of an epoch that begins now. Some sources need a moment until they know what there is."""
+        clock, stop = SystemClock(), threading.Event()
+        for _ in range(_LOOKS):
+            now_ms = clock.now_ms()
+            slices = source.choose_slices(records, now_ms)
+            if source.has_news(slices):
+                break
+            clock.wait(stop, _BETWEEN_LOOKS_MS)
+        return EpochInput(self._recorded.epoch, now_ms, slices, source.held())
+
     def _plan_epoch(self, source: JobInput) -> EpochPlan:
         recorded = self._recorded
         before = self._before.operators if self._before is not None else {}
@@ -138,6 +178,7 @@ class _ReplayRun:
             seed=recorded.seed,
             sources=source.assign(recorded.input),
             states=starts_of(before, self._graph, resuming=recorded.resumed),
+            channels=channel_starts(self._before, self._graph),
             final=recorded.input.finished,
         )
 

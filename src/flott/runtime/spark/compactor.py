@@ -50,11 +50,11 @@ class SparkCompactor:
                 return rdd.collect()
             finally:
                 self._pools.leave(pool)
-        except Py4JError as error:
+        except (Py4JError, OSError) as error:
             raise WorkerLostError(f"Spark could not compact state files: {described(error, self._log_file)}") from error
 
     def stop(self, purpose: str) -> None:
-        with suppress(Py4JError):  # the JVM may be shutting down: there is nothing left to stop then
+        with suppress(Py4JError, OSError):  # the JVM may be shutting down: there is nothing left to stop then
             self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group(purpose))
 
     def _group(self, purpose: str) -> str:

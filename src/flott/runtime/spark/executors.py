@@ -38,10 +38,13 @@ class SparkExecutors:
         self._json: Any = None  #: Spark's own JSON writer, in the JVM
         self._heap_bytes: int | None = None  #: of an executor, as configured
 
-    def read(self) -> SparkReading:
-        """Return the present executors. Raises ``WorkerLostError`` if Spark does not answer."""
+    def read(self, *, with_tasks: bool = False) -> SparkReading:
+        """Return the present executors. Raises ``WorkerLostError`` if Spark does not answer.
+
+        ``with_tasks``: the tasks of jobs are read also if slots are free.
+        """
         try:
-            return self._read()
+            return self._read(with_tasks)
         except (Py4JError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             # Also errors that py4j raises when its JVM ends, and those of a Spark version with other answers.
             raise WorkerLostError(f"Spark does not say what its executors do: {error}") from error
@@ -55,6 +58,22 @@ class SparkExecutors:
             return frozenset(self._fetch(self._context._jsc.sc().taskScheduler().runningTasksByExecutors()))
         except (Py4JError, OSError, ValueError, TypeError, AttributeError) as error:
             raise WorkerLostError(f"Spark does not say which executors it has: {error}") from error
+
+    def slots(self) -> int:
+        """Return how many tasks the executors that have registered can run at the same time, also if they are at work.
+
+        It is the number that Spark compares the width of a barrier stage with. ``spark.default.parallelism`` does not
+        change it, as it does ``SparkContext.defaultParallelism``. Raises ``WorkerLostError`` if Spark does not answer.
+        """
+        try:
+            context = self._context._jsc.sc()
+            return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+        except (Py4JError, OSError, ValueError, TypeError, AttributeError) as error:
+            raise WorkerLostError(f"Spark does not say how many tasks its executors can run: {error}") from error
+
+    def most_slots(self, registered: int) -> int | None:
+        """Return how many slots the application has when all its executors have registered; None: it is not known."""
+        return most_slots(str(self._context.master), dict(self._context.getConf().getAll()), registered)
 
     def can_grow(self) -> bool:
         """Return whether a request for executors can add any, and Spark itself makes no such requests.
@@ -81,7 +100,7 @@ class SparkExecutors:
         except (Py4JError, OSError):
             return False
 
-    def _read(self) -> SparkReading:
+    def _read(self, with_tasks: bool) -> SparkReading:
         java_context = self._context._jsc.sc()
         store = java_context.statusStore()
         listed = self._fetch(store.executorList(True))
@@ -91,7 +110,7 @@ class SparkExecutors:
         driver = self._driver_memory() if any(one["id"] == DRIVER and one["maxTasks"] for one in listed) else None
         executors = tuple(executors_of(listed, running, self._heap_bytes, driver))
         reading = SparkReading(executors)
-        if not reading.free_slots:
+        if with_tasks or not reading.free_slots:
             reading = SparkReading(executors, self._tasks(store))
         return reading
 
@@ -125,6 +144,32 @@ class SparkExecutors:
             assert jvm is not None
             self._json = jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
         return json.loads(self._json.writeValueAsString(found))
+
+
+def most_slots(master: str, conf: Mapping[str, str], registered: int) -> int | None:
+    """Return how many slots an application gets, given how many it has already; None: it is not known. Pure.
+
+    A local master has all from the start. Of others it is known what was ordered, which takes a while to arrive. A
+    standalone cluster gives whatever it has, unless there is a limit.
+
+    >>> most_slots("local[4]", {}, 4), most_slots("spark://there:7077", {}, 4)
+    (4, None)
+    >>> most_slots("yarn", {"spark.executor.instances": "3", "spark.executor.cores": "2"}, 0)
+    6
+    """
+    cpus = int(conf.get("spark.task.cpus") or 1)
+    if re.fullmatch(r"local(\[.*\])?", master):
+        return registered
+    if found := re.fullmatch(r"local-cluster\[(\d+),(\d+),\d+\]", master.replace(" ", "")):
+        return max(registered, int(found[1]) * (int(found[2]) // cpus))
+    if master == "yarn" or master.startswith("k8s://"):
+        executors = int(conf.get("spark.executor.instances") or INSTANCES)
+        return max(registered, executors * (int(conf.get("spark.executor.cores") or 1) // cpus))
+    limit = conf.get("spark.cores.max")
+    if limit is None:
+        return None
+    cores = int(conf.get("spark.executor.cores") or limit)  # of an executor: all its cores are on one worker
+    return max(registered, int(limit) // cores * (cores // cpus))
 
 
 def executors_of(

@@ -37,11 +37,11 @@ class PreferredExecutors:
         self._any = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
         self._second = _second_argument(context)
 
-    def anchor(self, locations: Sequence[str]) -> Any:
-        """Return an RDD of the JVM with a partition for each location."""
+    def anchor(self, locations: Sequence[str | None]) -> Any:
+        """Return an RDD of the JVM with a partition for each location: an executor, a host, or None for any."""
         jvm = self._jvm
         to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        preferences: dict[str, Any] = {}
+        preferences: dict[str | None, Any] = {None: to_seq(jvm.java.util.ArrayList())}
         for location in locations:
             if location not in preferences:
                 single = jvm.java.util.ArrayList()

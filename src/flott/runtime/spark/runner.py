@@ -26,6 +26,7 @@ from flott.runtime.clock import Clock
 from flott.runtime.epoch.image import JobImage
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.runner import OnEvent, RunnerStatus, StateCompactor, StopReason, TaskProgress, report_epoch
+from flott.runtime.pipelined.tls import ConnectionTls
 from flott.runtime.spark.compactor import SparkCompactor
 from flott.runtime.spark.files import WorkerFiles
 from flott.runtime.spark.pipeline import SparkPipeline
@@ -72,17 +73,19 @@ class SparkRunner:
     def compactor(self) -> StateCompactor:
         return self._compactor
 
-    def pipeline(self, clock: Clock) -> SparkPipeline:
-        """Return what executes the tasks of the same job continuously."""
+    def pipeline(self, clock: Clock, tls: ConnectionTls | None = None) -> SparkPipeline:
+        """Return what executes the tasks of the same job continuously. ``tls``: of connections between hosts."""
         one_host = on_this_machine(str(self._context.master))
-        return SparkPipeline(self._context, self._log_file, self._files, clock, one_host=one_host)
+        return SparkPipeline(
+            self._context, self._log_file, self._files, clock, one_host=one_host, tls=tls, placement=self._placement
+        )
 
     def deploy(self, image: JobImage) -> None:
         stages = image.topology.stages
         try:
             broadcast = self._context.broadcast(image)
             base: RDD[Any] = self._context.parallelize([], stages[0].width)
-        except Py4JError as error:
+        except (Py4JError, OSError) as error:
             raise WorkerLostError(self._explain(error)) from error
         if self._next is not None:
             self._next.exception()  # wait for it: it is made from what is replaced here
@@ -104,7 +107,7 @@ class SparkRunner:
         try:
             self._context.setLocalProperty(PLAN, property_text)
             rows, placed = self._collect()
-        except Py4JError as error:
+        except (Py4JError, OSError) as error:
             raise WorkerLostError(self._explain(error)) from error
         finally:
             if property_text.startswith("@"):
@@ -115,6 +118,9 @@ class SparkRunner:
 
     def _collect(self) -> tuple[list[Any], PlacedStages]:
         made, self._next = self._next, None
+        if made is not None and self._placement is not None and self._placement.is_outdated:
+            made.exception()  # it was made before slots ran, which may have been elsewhere
+            made = None
         lineage = made.result() if made is not None else self._lineage()
         self._next = self._ahead.submit(self._lineage)
         if self._placement is not None:
@@ -151,7 +157,7 @@ class SparkRunner:
         self._cancelled |= reason is StopReason.JOB_CANCELLED
         if self._image is None:
             return
-        with suppress(Py4JError):  # the JVM may be shutting down: there is nothing left to stop then
+        with suppress(Py4JError, OSError):  # the JVM may be shutting down: there is nothing left to stop then
             if reason is StopReason.EPOCH_TIMED_OUT:
                 self._context._jsc.sc().cancelJobGroup(self._group)
             else:
@@ -165,7 +171,7 @@ class SparkRunner:
     def _progress(self) -> TaskProgress | None:
         if self._image is None:
             return None
-        with suppress(Py4JError):
+        with suppress(Py4JError, OSError):
             tracker = self._context.statusTracker()
             job = tracker.getJobInfo(max(tracker.getJobIdsForGroup(self._group), default=-1))
             if job is not None:
@@ -176,7 +182,7 @@ class SparkRunner:
 
     def _slots(self) -> int | None:
         """Return the cores of all executors that exist now."""
-        with suppress(Py4JError):
+        with suppress(Py4JError, OSError):
             return int(self._context.defaultParallelism)
         return None
 
@@ -187,16 +193,16 @@ class SparkRunner:
             if broadcast is not None:
                 _destroy(broadcast)
         self._former = self._broadcast = None
-        with suppress(Py4JError):
+        with suppress(Py4JError, OSError):
             self._files.forget()
 
     def _forget(self, rdd: RDD[Any], pool: str) -> None:
         """Delete the epoch's shuffle files now. Spark would wait until the JVM's garbage collector finds them."""
-        with suppress(Py4JError):  # then they are deleted when the handles are collected, or when the JVM ends
+        with suppress(Py4JError, OSError):  # then they are deleted when the handles are collected, or when the JVM ends
             rdd.cleanShuffleDependencies()
         self._pools.leave(pool)
 
-    def _explain(self, error: Py4JError) -> str:
+    def _explain(self, error: Exception) -> str:
         if self._cancelled:
             return "The epoch was cancelled."
         with suppress(Py4JError, OSError):
@@ -205,7 +211,7 @@ class SparkRunner:
 
 
 def _destroy(broadcast: Broadcast[JobImage]) -> None:
-    with suppress(Py4JError):  # then it is released when the JVM ends
+    with suppress(Py4JError, OSError):  # then it is released when the JVM ends
         broadcast.destroy()
 
 

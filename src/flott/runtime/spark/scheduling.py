@@ -35,7 +35,7 @@ class SchedulingPools:
 
     def leave(self, name: str) -> None:
         """Remove a pool whose Spark job has ended. Otherwise Spark would search it whenever a core becomes free."""
-        with suppress(Py4JError):  # the JVM may be shutting down
+        with suppress(Py4JError, OSError):  # the JVM may be shutting down
             pools = self._context._jsc.sc().taskScheduler().rootPool()
             pool = pools.getSchedulableByName(name)
             if pool is not None:

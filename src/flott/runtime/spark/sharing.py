@@ -60,7 +60,7 @@ class SharedApplication:
                 return  # without executors there are no workers, and the task that ends them would wait for an executor
         context = self._context
         context.environment[JOB_VARIABLE] = job_id  # the task then runs in the workers of this job
-        with suppress(Py4JError):  # then they end with the application
+        with suppress(Py4JError, OSError):  # then they end with the application
             tasks = context.defaultParallelism
             context.setJobGroup(f"flott-end-{job_id}", "end the workers of a job")
             context.parallelize(range(tasks), tasks).mapPartitions(_end_later).collect()

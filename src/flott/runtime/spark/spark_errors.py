@@ -9,6 +9,8 @@ from pathlib import Path
 
 def described(error: Exception, log_file: Path) -> str:
     """Return the reason of a failed call to Spark, and where Spark's log is."""
+    if isinstance(error, OSError):
+        return f"Spark's JVM does not answer any more: {error} (Spark's log: {log_file})"
     return f"{reason_in(str(error))} (Spark's log: {log_file})"
 
 

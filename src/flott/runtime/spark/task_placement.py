@@ -1,12 +1,15 @@
 """Keeps the tasks of a job on their executors: asks Spark what is there, and gives RDDs preferences. Driver side.
 
 ``flott.runtime.epoch.placement`` decides. Spark follows the preferences as long as an executor has a free core within
-``spark.locality.wait``. What it ran elsewhere is seen in the reports of the tasks.
+``spark.locality.wait``. What it ran elsewhere is seen in the reports of the tasks. The slots of pipelined jobs prefer
+the executors where their tasks were, and epochs those where slots were: a job that changes its mode stays where it is.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -21,8 +24,9 @@ from flott.runtime.epoch.placement import (
     encode_homes,
     executors_in,
     place,
+    place_slots,
 )
-from flott.runtime.epoch.report import EpochResult
+from flott.runtime.epoch.report import EpochResult, TaskPlace
 from flott.runtime.epoch.topology import Topology
 from flott.runtime.spark.executors import SparkExecutors
 from flott.runtime.spark.preferred_executors import PreferredExecutors, executor_location
@@ -53,7 +57,8 @@ class PlacedStages:
 class TaskPlacement:
     """The placement of one job on the executors of an application.
 
-    ``decide`` is called by one thread at a time. ``note`` may be called meanwhile by another.
+    ``decide`` is called by one thread at a time, and so are the methods for slots. ``note`` may be called meanwhile by
+    another thread.
     """
 
     def __init__(self, executors: SparkExecutors, preferences: PreferredExecutors, turn: int):
@@ -65,6 +70,10 @@ class TaskPlacement:
         self._present: tuple[ExecutorSlots, ...] = ()
         self._ran_on: TaskHomes = {}
         self._current = PlacedStages()
+        self._lock = threading.Lock()  #: of what ``decide`` and the methods for slots have in common
+        self._hosts: dict[str, str] = {}  #: of all executors so far
+        #: Whether slots have run since the last decision on epochs, which then are to run elsewhere.
+        self.is_outdated = False
 
     @staticmethod
     def on(context: SparkContext, turn: int) -> TaskPlacement | None:
@@ -94,11 +103,41 @@ class TaskPlacement:
 
     def decide(self) -> PlacedStages:
         """Return the placement for the next epoch."""
-        self._look()
-        placement = place(self._widths, self._present, self._current.placement, self._ran_on, self._turn)
-        if placement != self._current.placement or self._present != self._current.executors:
-            self._current = self._make(placement)
-        return self._current
+        with self._lock:
+            self.is_outdated = False
+            self._look()
+            placement = place(self._widths, self._present, self._current.placement, self._ran_on, self._turn)
+            if placement != self._current.placement or self._present != self._current.executors:
+                self._current = self._make(placement)
+            return self._current
+
+    def prefer_slots(self, rdd: RDD[T], slots: int) -> RDD[T]:
+        """Return an RDD with a partition for each slot with the preferences of the slots, as far as there are any."""
+        with self._lock:
+            self._look()
+            tasks_at = {**self._current.placement.homes, **self._ran_on}
+            found = place_slots(slots, self._present, tasks_at, self._hosts)
+            if not any(found):
+                return rdd
+            locations = [
+                None if one is None else executor_location(one.host, one.executor) if one.executor else one.host
+                for one in found
+            ]
+            try:
+                return self._preferences.prefer(self._preferences.anchor(locations), rdd)
+            except (Py4JError, OSError) as error:
+                log.warning("The slots of a pipelined job run where Spark puts them: %s", error)
+                return rdd
+
+    def note_slots(self, places: Mapping[int, TaskPlace]) -> None:
+        """Note where the slots of a pipelined job have run."""
+        with self._lock:
+            self._look()
+            known = {slot: place.executor for slot, place in places.items() if place.executor in self._hosts}
+            ran = {(stage, slot): at for stage, width in enumerate(self._widths) for slot, at in known.items()
+                   if slot < width}  # fmt: skip
+            self._ran_on = {**self._ran_on, **ran}
+            self.is_outdated |= bool(ran)
 
     def _look(self) -> None:
         """Read the executors if others are there. To read them takes much longer than to see that none has changed."""
@@ -106,6 +145,7 @@ class TaskPlacement:
             if self._executors.ids() != {executor.id for executor in self._present}:
                 read = self._executors.read().executors
                 self._present = tuple(ExecutorSlots(one.id, one.host, one.slots) for one in read)
+                self._hosts |= {one.id: one.host for one in self._present}
         except WorkerLostError:  # the epoch itself will tell
             pass
 

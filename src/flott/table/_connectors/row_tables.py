@@ -59,6 +59,10 @@ class ColumnsAsRows(Sink[Any]):
     takes_columns: ClassVar[bool] = True
 
     @property
+    def waits_for_commits(self) -> bool:
+        return self.rows.waits_for_commits
+
+    @property
     def guarantee(self) -> Guarantee | None:
         return self.rows.guarantee
 

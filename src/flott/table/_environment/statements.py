@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from flott.common._secrets import shown
 from flott.common.types import Row
 from flott.table._catalog.in_memory import StoredCatalog
 from flott.table._environment import catalogs, definitions, jobs, shows
@@ -97,7 +98,7 @@ def _explain(session: SqlSession, statement: sql.SqlExplain) -> StatementResult:
 
 def _set(session: SqlSession, statement: sql.SqlSet) -> StatementResult:
     if statement.key is None:
-        rows = sorted(session.configuration.items())
+        rows = sorted(shown(session.configuration).items())
         return table_of({"key": STRING, "value": STRING}, rows)
     session.settings[statement.key] = statement.value or ""
     return success()

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -18,11 +19,16 @@ from flott.common.typeinfo import TypeInformation
 from flott.common.watermark_strategy import WatermarkStrategy
 from flott.datastream.connectors.base import Guarantee, Sink
 from flott.datastream.connectors.number_seq import NumberSequenceSource
+from flott.datastream.functions import MapFunction, RuntimeContext
+from flott.datastream.state import ValueStateDescriptor
 from flott.runtime.clock import SystemClock
 from flott.testing.connectors.sink_run import PREPARED, WRITTEN, SinkRun, Staged
 from flott.testing.connectors.source_conformance import STEPS, as_keywords
-from flott.testing.harness import Crash, in_process, live
+from flott.testing.harness import Crash, Faults, UnreliableStorage, in_process, live
 from flott.testing.sinks import commit_permit
+
+#: How often a job of ``test_a_pipelined_job_whose_checkpoints_fail_writes_every_record`` cannot save its state.
+FAILED_WRITES = 20
 
 
 class SinkConformance(ABC):
@@ -185,10 +191,23 @@ class SinkConformance(ABC):
 
     def test_a_job_that_crashes_at_any_step_writes_every_record(self, tmp_path: Path) -> None:
         """Runs a whole job in this process, which dies at each step of the protocol in turn."""
-        sink = self.sink()
-        for step in (*STEPS, None):
-            self._live(sink, tmp_path / "job", step)
-        self._compare(sink.guarantee, [self.record(number) for number in range(48)])
+        self._die_at_each_step(tmp_path / "job", "epochs")
+
+    def test_a_pipelined_job_that_crashes_at_any_step_writes_every_record(self, tmp_path: Path) -> None:
+        """Does the same with tasks that run continuously: a writer begins before the former output is committed."""
+        self._die_at_each_step(tmp_path / "job", "pipelined")
+
+    def test_a_pipelined_job_whose_checkpoints_fail_writes_every_record(self, tmp_path: Path) -> None:
+        """Fails to save state now and then: the output of such a checkpoint is committed with the next one."""
+        faults, calls = Faults(), count(1)
+
+        def fails(verb: str, name: str) -> bool:
+            # In the end nothing fails: a job whose attempts all make so many calls would never come to its end.
+            is_turn = next(calls) % 5 == 2 and faults.refused < FAILED_WRITES
+            return is_turn and verb == "write" and "state/" in name
+
+        faults.fails = fails
+        self._die_at_each_step(tmp_path / "job", "pipelined", faults)
 
     def test_a_sink_can_be_pickled_and_shows_no_secret(self) -> None:
         """Sends the sink to a task and prints it."""
@@ -230,9 +249,25 @@ class SinkConformance(ABC):
         else:
             assert set(found) <= set(wanted), f"invented: {set(found) - set(wanted)}"
 
-    def _live(self, sink: Sink[Any], folder: Path, crash_at: str | None) -> None:
-        env = in_process(2, flott__epoch__max_records="4", **as_keywords(self.job_options))
+    def _die_at_each_step(self, folder: Path, mode: str, faults: Faults | None = None) -> None:
+        sink = self.sink()
+        for step in (*STEPS, None):
+            self._live(sink, folder, step, mode, faults or Faults())
+        guarantee = sink.guarantee
+        if mode == "pipelined" and guarantee is Guarantee.IDEMPOTENT:
+            guarantee = Guarantee.AT_LEAST_ONCE  # records without keys: the same may get other names in another attempt
+        self._compare(guarantee, [self.record(number) for number in range(48)])
+
+    def _live(self, sink: Sink[Any], folder: Path, crash_at: str | None, mode: str, faults: Faults) -> None:
+        options = {
+            "execution__mode": mode,
+            "execution__checkpointing__interval": "1 ms",
+            "execution__checkpointing__tolerable_failed_checkpoints": "1000",
+            "flott__epoch__max_records": "4",
+        }
+        env = in_process(2, **options, **as_keywords(self.job_options))
         numbers = env.from_source(NumberSequenceSource(0, 47), WatermarkStrategy.no_watermarks(), "numbers")
+        numbers = numbers.key_by(lambda number: number % 5).map(_Counting())
         values = [self.record(number) for number in range(48)]
         records = numbers.map(lambda number: values[number], output_type=self.record_type)
         records.sink_to(sink).uid("sink")
@@ -243,8 +278,20 @@ class SinkConformance(ABC):
             if step == crash_at:
                 raise Crash
 
-        job = live(env, folder, on_step=on_step, clock=SystemClock())
+        storage = UnreliableStorage(str(folder), sync=False, faults=faults)
+        job = live(env, folder, on_step=on_step, clock=SystemClock(), storage=storage)
         assert job.failure is None, job.failure
+
+
+class _Counting(MapFunction[int, int]):
+    """Counts what passes for each key, so that there is state."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+
+    def map(self, value: int) -> int:
+        self.count.update((self.count.value() or 0) + 1)
+        return value
 
 
 def _text(value: Any) -> str:

@@ -122,12 +122,11 @@ class SourceConformance(ABC):
 
     def test_a_job_that_crashes_at_any_step_gives_every_record_once(self, tmp_path: Path) -> None:
         """Runs a whole job in this process, which dies at each step of the protocol in turn."""
-        source = self.source(self.records)
-        ledger = Ledger(f"source-{uuid4().hex}")
-        for step in STEPS:
-            self._live(source, ledger, tmp_path / "job", step)
-        self._live(source, ledger, tmp_path / "job", None)
-        assert Counter(map(self.number, ledger.records)) == Counter(range(self.records))
+        self._die_at_each_step(tmp_path, "epochs")
+
+    def test_a_pipelined_job_that_crashes_at_any_step_gives_every_record_once(self, tmp_path: Path) -> None:
+        """Does the same with tasks that run continuously."""
+        self._die_at_each_step(tmp_path, "pipelined")
 
     def test_a_source_can_be_pickled_and_shows_no_secret(self) -> None:
         """Sends the source to a task and prints it."""
@@ -189,9 +188,20 @@ class SourceConformance(ABC):
                 own = [self.number(record) for record in records]
                 assert own == sorted(own), f"split {split} is out of order"
 
-    def _live(self, source: Source[Any], ledger: Ledger, folder: Path, crash_at: str | None) -> None:
-        limit = str(max(1, self.records // 8))
-        env = in_process(2, flott__epoch__max_records=limit, **as_keywords(self.job_options))
+    def _die_at_each_step(self, folder: Path, mode: str) -> None:
+        source = self.source(self.records)
+        ledger = Ledger(f"source-{uuid4().hex}")
+        for step in (*STEPS, None):
+            self._live(source, ledger, folder / "job", step, mode)
+        assert Counter(map(self.number, ledger.records)) == Counter(range(self.records))
+
+    def _live(self, source: Source[Any], ledger: Ledger, folder: Path, crash_at: str | None, mode: str) -> None:
+        options = {
+            "execution__mode": mode,
+            "execution__checkpointing__interval": "20 ms",
+            "flott__epoch__max_records": str(max(1, self.records // 8)),
+        }
+        env = in_process(2, **options, **as_keywords(self.job_options))
         env.from_source(source, WatermarkStrategy.no_watermarks(), "source").sink_to(LedgerSink(ledger)).uid("ledger")
         ended = Event()
 

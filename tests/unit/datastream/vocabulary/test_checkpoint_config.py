@@ -85,12 +85,12 @@ def test_no_externalized_checkpoints_means_that_they_are_not_enabled() -> None:
 def test_a_setting_without_meaning_is_said_in_one_line_and_stored_apart(caplog: pytest.LogCaptureFixture) -> None:
     configuration = Configuration()
     with caplog.at_level(logging.INFO, logger="flott.porting"):
-        CheckpointConfig(configuration).enable_unaligned_checkpoints()
+        CheckpointConfig(configuration).set_force_unaligned_checkpoints()
     assert [(record.name, record.getMessage()) for record in caplog.records] == [
         (
             "flott.porting",
-            "execution.checkpointing.unaligned.enabled = true has no effect in Flott: "
-            "nothing is in flight between epochs, so there is nothing to align.",
+            "execution.checkpointing.unaligned.forced = true has no effect in Flott: "
+            "there are no iterations, and edges that cannot be unaligned stay aligned.",
         )
     ]
     assert configuration.to_dict() == {}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from flott.common._savepoint_format import SavepointFormatType
 from flott.datastream.connectors.base import Slice, SlicePlan
 from flott.errors import CorruptStateError
+from flott.graph.edge_ids import EdgeId
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.checkpoint.manifest import (
     EpochInput,
@@ -27,6 +28,7 @@ from flott.runtime.checkpoint.manifest import (
     with_names,
 )
 from flott.runtime.managed_state.backends.hashmap import StateFile
+from flott.runtime.managed_state.files.channel_file import ChannelFile, ChannelSection, QueueEnd
 from flott.runtime.managed_state.operator.operator_shares import Mode, OperatorStateFile, StateShape
 from flott.runtime.operators.watermarks import TimeProgress
 
@@ -55,6 +57,11 @@ _operators = st.builds(
     st.lists(_subtasks, max_size=3).map(tuple),
 )  # fmt: skip
 _sources = st.builds(SourceSnapshot, _json, st.dictionaries(_text, _progress, max_size=3), st.booleans())
+_sections = st.builds(
+    ChannelSection, st.builds(EdgeId, _ids, _ids, st.integers(0, 1), _text, st.integers(0, 2)), _text,
+    st.integers(0, 9), st.integers(0, 9), st.sampled_from(QueueEnd), *[st.integers(0, 2**40)] * 5,
+)  # fmt: skip
+_channel_files = st.builds(ChannelFile, _text, st.integers(0, 2**50), st.lists(_sections, max_size=3).map(tuple))
 manifests = st.builds(
     Manifest, _text, _text, st.integers(1), _times, st.integers(0, 2**32),
     operators=st.dictionaries(_ids, _operators, max_size=3),
@@ -67,6 +74,7 @@ manifests = st.builds(
     savepoint=st.none() | st.builds(
         SavepointMark, _text, st.sampled_from(SavepointFormatType), st.none() | _text, st.booleans()
     ),
+    channels=st.lists(_channel_files, max_size=2).map(tuple),
 )  # fmt: skip
 _slices = st.builds(Slice, _text, _json, _json, st.none() | st.integers(0), st.booleans(), _json)
 _slice_plans = st.builds(
@@ -95,6 +103,10 @@ EXAMPLE = Manifest(
     sources={OperatorId("cd" * 16): SourceSnapshot({"at": 3}, {"s": TimeProgress(5)}, True)},
     committables={OperatorId("ef" * 16): [{"file": "x"}]},
     attempts=("a1",), wakeup_ms=9,
+    channels=(ChannelFile("state/channels", 43, (
+        ChannelSection(EdgeId(OperatorId("cd" * 16), OperatorId("ab" * 16), 0, "late", 1), "HASH", 1, 0,
+                       QueueEnd.SENDER, 8, 31, 99, 1, 27),
+    )),),
 )  # fmt: skip
 EXAMPLE_PLAN = EpochInput(
     3, 99, {OperatorId("ab" * 16): SlicePlan((Slice("s", 0, 5, 5, True, {"p": 1}),), False, True, 7)}
@@ -121,8 +133,8 @@ def test_files_are_renamed_wherever_they_are_referred_to():
 
 
 def test_a_manifest_knows_its_files_and_their_size():
-    assert EXAMPLE.files == {"state/base", "state/d", "state/other", "state/items"}
-    assert EXAMPLE.state_bytes == 157
+    assert EXAMPLE.files == {"state/base", "state/d", "state/other", "state/items", "state/channels"}
+    assert EXAMPLE.state_bytes == 200
     assert EXAMPLE.operators[OperatorId("ab" * 16)].has_state
     assert not OperatorSnapshot("n", None, 1, 1, (SubtaskSnapshot(sequence=()), SubtaskSnapshot())).has_state
     unkeyed = OperatorSnapshot("n", None, 1, 1, (SubtaskSnapshot(operator_state=OperatorStateFile("f", 1, ())),))

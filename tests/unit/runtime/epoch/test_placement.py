@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from flott.runtime.epoch.placement import (
     ExecutorSlots,
     Placement,
+    SlotPreference,
     TaskHomes,
     TaskPosition,
     decode_homes,
     encode_homes,
     place,
+    place_slots,
 )
 
 NOTHING: TaskHomes = {}
@@ -156,3 +158,50 @@ def test_a_worker_finds_the_tasks_of_its_executor_in_the_text(
         assert own.of_host == frozenset().union(*(placement.on_executor(other.id) for other in neighbours))
     assert decode_homes(text, "another") is None, "a worker that is not known keeps what it has"
     assert decode_homes("", present[0].id) is None
+
+
+# --- slots of pipelined jobs -----------------------------------------------------------------------------------------
+
+HOSTS = {str(number): f"host-{number % 2}" for number in range(6)}
+
+
+def there(*ids: int, slots: int = 1) -> list[ExecutorSlots]:
+    return [ExecutorSlots(str(number), HOSTS[str(number)], slots) for number in ids]
+
+
+def on(executor: int) -> SlotPreference:
+    return SlotPreference(HOSTS[str(executor)], str(executor))
+
+
+def test_slots_return_to_their_executors_and_those_of_a_lost_one_to_its_host() -> None:
+    tasks_at = {(stage, slot): str(slot) for stage in (0, 1) for slot in range(3)}
+    assert place_slots(3, there(0, 1, 2), tasks_at, HOSTS) == (on(0), on(1), on(2))
+    # The slot of the lost executor takes the place of none of the others.
+    assert place_slots(3, there(0, 2, 4), tasks_at, HOSTS) == (on(0), SlotPreference("host-1"), on(2))
+
+
+def test_slots_without_a_past_run_wherever_there_is_room() -> None:
+    assert place_slots(2, there(0, 1), {}, HOSTS) == (None, None)
+    assert place_slots(2, there(0, 1), {(0, 1): "unknown"}, HOSTS) == (None, None)
+
+
+def test_a_slot_follows_most_of_its_tasks_and_if_none_are_more_those_of_later_stages() -> None:
+    tasks_at = {(0, 0): "1", (1, 0): "0", (2, 0): "1", (0, 1): "1", (1, 1): "2"}
+    assert place_slots(2, there(0, 1, 2), tasks_at, HOSTS) == (on(1), on(2))
+
+
+@given(
+    st.integers(1, 8),
+    st.dictionaries(st.tuples(st.integers(0, 2), st.integers(0, 9)), st.sampled_from("012345")),
+    st.lists(st.sampled_from(range(6)), unique=True),
+    st.integers(1, 3),
+)
+def test_no_executor_is_preferred_by_more_slots_than_it_can_run_at_the_same_time(
+    slots: int, tasks_at: TaskHomes, present: list[int], cores: int
+) -> None:
+    found = place_slots(slots, there(*present, slots=cores), tasks_at, HOSTS)
+    assert len(found) == slots
+    preferred = Counter(one.executor for one in found if one is not None and one.executor is not None)
+    assert all(count <= cores and int(executor) in present for executor, count in preferred.items())
+    for slot, one in enumerate(found):
+        assert one is None or one.host in {HOSTS[at] for (_, n), at in tasks_at.items() if n == slot}

@@ -103,7 +103,7 @@ def test_events_of_all_kinds_are_kept_once_and_in_the_order_of_time() -> None:
         ("restored", "checkpoint 3"),
         ("rescale", "Map: 2 -> 4, Sink: 2 -> 4"),
         ("savepoint", "/s/savepoint-1"),
-        ("status", "RESTARTING"),
+        ("restart", "RESTARTING"),
     ]
 
 

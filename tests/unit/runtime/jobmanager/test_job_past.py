@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flott.common.job_status import JobStatus
 from flott.runtime.jobmanager.views.job_past import JobPast, without_process
-from flott.runtime.jobmanager.views.job_view import FailureView, JobView
+from flott.runtime.jobmanager.views.job_view import CheckpointsView, CheckpointView, FailureView, JobView
 from flott.runtime.jobmaster.lifecycle import STATUS_MOVES
 
 S = JobStatus
@@ -79,3 +79,14 @@ def test_the_newest_failures_of_all_processes_are_kept():
     assert [failure.at_ms for failure in shown.failures] == [99, *range(29, 14, -1)]
     assert shown.failures_truncated
     assert shown.restarts == 30
+
+
+def test_savepoints_of_dead_processes_stay():
+    def view(*numbers):
+        taken = tuple(CheckpointView(number, "COMPLETED", number, savepoint_format="NATIVE") for number in numbers)
+        return JobView("job", "", S.RUNNING, 1, checkpoints=CheckpointsView(savepoints=taken))
+
+    past = JobPast(1).died(JobPast(1).shown(view(2, 1)), FailureView("JobProcessDied", "", 1))
+    past = past.died(past.shown(view(3)), FailureView("JobProcessDied", "", 2))
+    assert [one.id for one in past.shown(view(4)).checkpoints.savepoints] == [4, 3, 2, 1]
+    assert [one.id for one in past.shown(without_process(past.shown(view(4)), 9)).checkpoints.savepoints] == [3, 2, 1]

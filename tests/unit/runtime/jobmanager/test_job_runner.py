@@ -40,7 +40,8 @@ class Process:
 
     made: ClassVar[list[Process]] = []
 
-    def __init__(self, folder: Path, prepare: Callable[[], Any], recorder: Any = None):
+    def __init__(self, folder: Path, prepare: Callable[[], Any], recorder: Any = None, job: Job | None = None):
+        self.job = job
         self.line, theirs = map(Line, multiprocessing.Pipe())
         submission = JobSubmission("ab" * 16, "job", {}, b"")
         assignment = Assignment(submission, {}, folder / "files", folder / "logs", 0, None)
@@ -56,6 +57,15 @@ class Process:
             self.runner.run()
         except Died:
             self.died.set()
+
+    def end(self) -> None:
+        """Let the job end, and with it all threads that would end the process of the tests."""
+        if self.job is not None:
+            self.job.over.set()
+        self.line.send(Acknowledged())
+        self.thread.join(120)
+        assert not self.thread.is_alive()
+        self.line.close()
 
     def says(self) -> Any:
         assert self.line.has_news(10)
@@ -75,9 +85,9 @@ def died(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     monkeypatch.setattr(threading, "excepthook", lambda _: None)  # of threads that die with the process
     yield noted
     for process in Process.made:
-        process.line.close()
-    # They learn that nobody is there any more while it is not this process that dies of it.
-    wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name == "take_orders"])
+        process.end()
+    # They learn that the JobManager is gone while it is not this process that dies of it.
+    wait_for(lambda: not [one for one in threading.enumerate() if one.name in ("take_orders", "send_views")])
     Process.made.clear()
 
 
@@ -185,7 +195,7 @@ class Watched:
 
 
 def begun(tmp_path: Path, job: Job, tellable: bool = True) -> Process:
-    return Process(tmp_path, lambda: job, Watched(tellable))
+    return Process(tmp_path, lambda: job, Watched(tellable), job)
 
 
 def answer_to(process: Process, number: int) -> Reply:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.common import Configuration, WatermarkStrategy
+from flott.common._ids import EpochId, SubtaskIndex
 from flott.common._late_records import LedgerEntry
 from flott.common._savepoint_format import SavepointFormatType
 from flott.common.job_status import JobStatus
@@ -19,17 +20,19 @@ from flott.graph.job_graph import JobGraph
 from flott.graph.stream_graph import StreamGraph
 from flott.metrics._engine_metrics import Kind
 from flott.reporters.metric_table import job_rows, kind_of, task_metrics
+from flott.rest.shapes.vertex.backpressure import back_pressure
 from flott.runtime.epoch.failure import Blame, FailureCard
 from flott.runtime.epoch.report import TaskPlace
-from flott.runtime.jobmanager.views.checkpoint_tracker import spread_of
+from flott.runtime.jobmanager.views.checkpoint_tracker import CheckpointTracker, spread_of
 from flott.runtime.jobmanager.views.graph_view import metric_scope, metric_scopes
-from flott.runtime.jobmanager.views.job_tracker import JobTracker
+from flott.runtime.jobmanager.views.job_tracker import JobTracker, in_words
 from flott.runtime.jobmanager.views.job_view import Spread, TaskState
 from flott.runtime.jobmanager.views.task_tracker import Moment
 from flott.runtime.jobmanager.views.tracking_listener import TrackingListener
 from flott.runtime.jobmaster.listener import (
     EpochStatistics,
     JobFailure,
+    ModeChange,
     OperatorStatistics,
     RestoredFrom,
     SavepointNews,
@@ -37,7 +40,9 @@ from flott.runtime.jobmaster.listener import (
     SubtaskStatistics,
 )
 from flott.runtime.jobmaster.rescaling import ParallelismChange, rescale
+from flott.runtime.jobmaster.restart import ExponentialDelay, FailureRate, FixedDelay, NeverRestart, RestartStrategy
 from flott.runtime.orders import RescaleJob
+from flott.runtime.pipelined.control import SubtaskLoad
 from flott.testing.clock import ManualClock
 from flott.testing.harness import in_process
 from flott.testing.sources import ScriptedSource
@@ -280,6 +285,48 @@ def test_an_epoch_that_is_durable_although_something_failed_after_it_is_no_faile
     assert (recorder.view().checkpoints.completed, recorder.view().checkpoints.failed) == (1, 0)
 
 
+def test_savepoints_outlive_the_history_of_checkpoints_and_are_bounded() -> None:
+    tracker = CheckpointTracker("/c")
+
+    def take(number: int) -> None:
+        path = f"/s/{number}"
+        for stage in (SavepointStage.IN_PROGRESS, SavepointStage.COMPLETED):
+            news = SavepointNews(number, stage, EpochId(number), SavepointFormatType.NATIVE, path=path)
+            tracker.savepoint(news, number)
+
+    take(1)
+    for epoch in range(1, 50):
+        tracker.begin(epoch, epoch)
+        tracker.fail(epoch, "no", epoch)
+    assert [one.path for one in tracker.view(1).history if one.savepoint_format] == []
+    assert [one.path for one in tracker.view(1).savepoints] == ["/s/1"]
+    tracker.savepoint(SavepointNews(2, SavepointStage.FAILED, EpochId(2), SavepointFormatType.NATIVE), 2)
+    assert len(tracker.view(1).savepoints) == 1, "a failed one cannot be restored"
+    for number in range(3, 200):
+        take(number)
+    assert [one.id for one in tracker.view(1).savepoints] == list(range(199, 99, -1)), "the newest hundred"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        (FixedDelay(1, 1_000), "Restart at most 1 time, 1 s after a failure"),
+        (FixedDelay(3, 100), "Restart at most 3 times, 100 ms after a failure"),
+        (
+            FailureRate(1, 300_000, 1_500),
+            "Restart 1 s 500 ms after a failure, unless more than 1 failure comes in 5 min",
+        ),
+        (
+            ExponentialDelay(1_000, 60_000, 1.5, 3_600_000, 0.1, None),
+            "Restart 1 s after a failure, and 1.5 times as late after each further one, up to 1 min",
+        ),
+        (NeverRestart(), "No restart"),
+    ],
+)
+def test_restart_strategies_are_told_in_words(strategy: RestartStrategy, words: str) -> None:
+    assert in_words(strategy) == words
+
+
 def test_percentiles_are_those_of_flink() -> None:
     spread = spread_of([*range(1, 29)])
     assert (spread.minimum, spread.maximum, spread.average, spread.count) == (1, 28, 14.5, 28)
@@ -340,6 +387,76 @@ def test_an_epoch_on_another_executor_than_the_one_before_counts_as_a_move() -> 
         recorder.on_epoch(replace(statistics, subtasks=tuple(subtasks)))
     for vertex in recorder.view().vertices:
         assert [task_metrics(subtask)["numMoves"] for subtask in vertex.subtasks] == [2, 0]
+
+
+# --- what is told between checkpoints --------------------------------------------------------------------------------
+
+
+def _load(busy_ms: float, back_pressured_ms: float, records: int = 0) -> list[SubtaskLoad]:
+    """What the first subtask of the source tells."""
+    return [SubtaskLoad(GRAPHS[2].vertices[0].id, SubtaskIndex(0), busy_ms, back_pressured_ms, records, records)]
+
+
+def _reported(epoch: int, busy_ms: float, clock: ManualClock) -> EpochStatistics:
+    statistics = _statistics(GRAPHS[2], epoch, [0] * 6, clock)
+    measures = {"numRecordsIn": 100, "numRecordsOut": 100, "accumulateBusyTimeMs": busy_ms}
+    return replace(statistics, subtasks=tuple(replace(one, measures=measures) for one in statistics.subtasks))
+
+
+def test_a_pipelined_subtask_shows_its_load_while_its_checkpoint_hangs() -> None:
+    clock = ManualClock()
+    recorder = TrackingListener("b" * 32, GRAPHS[2], Configuration(), clock)
+    recorder.on_interval(1)
+    for second in range(1, 21):
+        clock.advance(1_000)
+        recorder.on_loads(_load(250.0 * second, 500.0 * second, 100 * second))
+    vertex = recorder.view().vertices[0]
+    assert [one.busy_ratio for one in vertex.subtasks] == pytest.approx([0.25, 0.0])
+    found = task_metrics(vertex.subtasks[0])
+    assert found["busyTimeMsPerSecond"] == pytest.approx(250.0)
+    assert found["backPressuredTimeMsPerSecond"] == pytest.approx(500.0)
+    assert found["numRecordsInPerSecond"] == pytest.approx(100.0)
+    assert vertex.subtasks[0].traffic.busy_ms == 5_000
+    assert vertex.subtasks[0].traffic.idle_ms == 5_000
+    pressure = back_pressure(replace(vertex, state=TaskState.RUNNING), clock.now_ms())
+    assert pressure["backpressure-level"] == "low"
+    assert pressure["subtasks"][0]["ratio"] == pytest.approx(0.5)
+
+
+def test_what_was_told_before_a_checkpoint_is_not_counted_again_with_it() -> None:
+    clock = ManualClock()
+    recorder = TrackingListener("b" * 32, GRAPHS[2], Configuration(), clock)
+
+    def busy_ms() -> float:
+        return recorder.view().vertices[0].subtasks[0].traffic.busy_ms
+
+    recorder.on_interval(1)
+    clock.advance(1_000)
+    recorder.on_loads(_load(400.0, 0.0))
+    recorder.on_epoch(_reported(1, 300.0, clock))  # its snapshot was taken before
+    assert busy_ms() == 400
+    recorder.on_epoch(_reported(2, 300.0, clock))
+    assert busy_ms() == 600
+    recorder.on_loads(_load(550.0, 0.0))  # an old one
+    assert busy_ms() == 600
+    recorder.on_restart("card", 0, 1)
+    recorder.on_loads(_load(50.0, 0.0))  # since the restart
+    assert busy_ms() == 650
+    recorder.on_epoch(_reported(3, 70.0, clock))
+    assert busy_ms() == 670
+
+
+@pytest.mark.parametrize("way", ["rescale", "mode"])
+def test_tasks_that_are_started_again_tell_from_zero(way: str) -> None:
+    clock = ManualClock()
+    recorder = TrackingListener("b" * 32, GRAPHS[2], Configuration(), clock)
+    recorder.on_loads(_load(400.0, 0.0))
+    if way == "rescale":
+        recorder.on_rescale(2, [])
+    else:
+        recorder.on_mode(ModeChange("epochs", EpochId(1), "because"))
+    recorder.on_epoch(_reported(2, 30.0, clock))
+    assert recorder.view().vertices[0].subtasks[0].traffic.busy_ms == 430
 
 
 # --- what pages show -------------------------------------------------------------------------------------------------

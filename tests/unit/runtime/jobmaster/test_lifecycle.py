@@ -21,6 +21,7 @@ from flott.runtime.jobmaster.lifecycle import (
     Cancelling,
     CancelRequested,
     CheckpointCompleted,
+    CheckpointFailed,
     ConfirmFailure,
     Created,
     DelayPassed,
@@ -42,6 +43,7 @@ from flott.runtime.jobmaster.lifecycle import (
     NothingDue,
     ReachBoundary,
     RefuseDrain,
+    ReportCheckpointFailed,
     ReportEpochFailed,
     ReportFailure,
     ReportRestart,
@@ -83,6 +85,10 @@ TOLERANT = Rules(FixedDelay(1, 500), CheckpointPolicy(tolerable_failures=2), ret
 
 def failed(error: EpochFailure, demand: Demand | None = None) -> EpochFailed:
     return EpochFailed(EPOCH, error, at_ms=100, demand=demand)
+
+
+def given_up(error: EpochFailure, demand: Demand | None = None) -> CheckpointFailed:
+    return CheckpointFailed(EPOCH, error, at_ms=100, demand=demand)
 
 
 CANCELLED = (Cancelling(), (ReportStatus(S.CANCELLING), StopTasks()))
@@ -166,6 +172,19 @@ DECISIONS: list[tuple[str, JobState, RunEvent, JobState, tuple[Any, ...]]] = [
         "the drain failed", Running(TOLERANT), failed(STORAGE, Demand.DRAIN), Retrying(TOLERANT, tolerated=1),
         (RefuseDrain(STORAGE), ReportEpochFailed(STORAGE, tolerated=True), Restore()),
     ),
+    (
+        "checkpoint given up, tolerated", Running(TOLERANT, tolerated=1), given_up(STORAGE, Demand.EPOCH),
+        Running(TOLERANT, tolerated=2),
+        (ReportCheckpointFailed(EPOCH, STORAGE, tolerated=True), RunEpoch(Demand.EPOCH)),
+    ),
+    (
+        "checkpoint given up, not tolerated any more", Running(TOLERANT, tolerated=2), given_up(TIMEOUT),
+        Restarting(TOLERANT, (100,), tolerated=2),
+        (
+            ReportCheckpointFailed(EPOCH, TIMEOUT, tolerated=False), ReportFailure(TIMEOUT),
+            ReportStatus(S.RESTARTING, "too long"), ReportRestart(TIMEOUT, 500, 1), AwaitDelay(500),
+        ),
+    ),
     ("restored, tolerated", Retrying(TOLERANT), Restored(), Retrying(TOLERANT), (StartTasks(),)),
     ("running, tolerated", Retrying(TOLERANT), TasksStarted(), Running(TOLERANT), (ReachBoundary(),)),
     (
@@ -237,7 +256,8 @@ STATES: list[JobState] = [
 ]  # fmt: skip
 EVENTS: list[RunEvent] = [
     JobStarted(), Restored(), RestoreFailed(STORAGE, 1), TasksStarted(), BoundaryReached(), NothingDue(),
-    CheckpointCompleted(EPOCH), EpochCommitted(EPOCH), failed(ERROR), DelayPassed(), FatalError(FAILURE),
+    CheckpointCompleted(EPOCH), EpochCommitted(EPOCH), failed(ERROR), given_up(STORAGE),
+    DelayPassed(), FatalError(FAILURE),
     LeadershipLost(), CancelRequested(), SuspendRequested(), TasksStopped(),
 ]  # fmt: skip
 
@@ -296,6 +316,7 @@ events: st.SearchStrategy[RunEvent] = st.one_of(
     st.sampled_from(EVENTS),
     st.builds(BoundaryReached, st.booleans(), demands),
     st.builds(EpochFailed, st.just(EPOCH), st.sampled_from([ERROR, STORAGE, TIMEOUT]), times, demands),
+    st.builds(CheckpointFailed, st.just(EPOCH), st.sampled_from([STORAGE, TIMEOUT]), times, demands),
     st.builds(RestoreFailed, st.sampled_from(ERRORS), times),
     st.builds(FatalError, st.sampled_from([*ERRORS, ValueError("a defect")])),
 )
@@ -367,7 +388,10 @@ def answer(action: Any, data: st.DataObject) -> list[RunEvent]:
             well = st.just([CheckpointCompleted(EPOCH), EpochCommitted(EPOCH)])
             badly = failure.map(lambda event: [event])
             in_between = failure.map(lambda event: [CheckpointCompleted(EPOCH), event])
-            return data.draw(st.one_of(st.just([NothingDue()]), well, badly, in_between))
+            runs_on = st.builds(CheckpointFailed, st.just(EPOCH), st.sampled_from([STORAGE, TIMEOUT]), times, demands)
+            return data.draw(
+                st.one_of(st.just([NothingDue()]), well, badly, in_between, runs_on.map(lambda event: [event]))
+            )
         case AwaitDelay():
             return [DelayPassed()]
         case ConfirmFailure(error):

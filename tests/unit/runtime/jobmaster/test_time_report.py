@@ -12,7 +12,14 @@ import pytest
 
 from flott.common import Duration, WatermarkStrategy
 from flott.common._durations import rounded_millis
-from flott.common._watermark_report import HoldCause, TimePlace, WatermarkReport, watermark_text
+from flott.common._watermark_report import (
+    HoldCause,
+    SentenceInstant,
+    TimePlace,
+    WatermarkReport,
+    sentence_text,
+    watermark_text,
+)
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkGenerator
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.functions import KeyedProcessFunction
@@ -87,9 +94,12 @@ def test_the_slowest_split_is_named_with_its_last_record_and_a_remedy(tmp_path: 
     assert (hold.cause, hold.operator, hold.split) == (HoldCause.SILENT, "Source: orders", "3")
     assert (hold.watermark, hold.since_ms) == (T + 999, T)
     assert hold.finding == (
-        "Split 3 of Source: orders has had no record since 2023-11-14 22:13:20 (8 min ago);"
-        " its watermark is 2023-11-14 22:13:20.999."
+        "Split 3 of Source: orders has had no record since 2023-11-14 22:13:20 UTC (8 min ago);"
+        " its watermark is 2023-11-14 22:13:20.999 UTC."
     )
+    moments = [part for part in hold.finding_parts if isinstance(part, SentenceInstant)]
+    in_its_own_zone = "a page writes them in the zone of its reader"
+    assert moments == [SentenceInstant(T), SentenceInstant(T + 999, exact=True)], in_its_own_zone
     assert "with_idleness(" in hold.remedy
     assert report.watermark == T + 999
 
@@ -251,8 +261,8 @@ Event time of 'job' at 2023-11-14 22:21:20 UTC, after epoch 3
      └─ Source: payments   2023-11-15 00:43:19.999   idle, unmoved for 8 min
         └─ split 0         2023-11-15 00:43:19.999   idle, unmoved for 8 min
 
-▶ Split 1 of Source: orders has had no record since 2023-11-14 22:13:20 (8 min ago); its watermark is
-  2023-11-14 22:13:21.999.
+▶ Split 1 of Source: orders has had no record since 2023-11-14 22:13:20 UTC (8 min ago); its watermark is
+  2023-11-14 22:13:21.999 UTC.
   Event time goes on with its next record. To go on without it when it is silent, declare it idle:
   with_idleness(Duration.of_minutes(1)) on its watermark strategy."""
 
@@ -285,8 +295,8 @@ def test_standings_keep_the_time_of_the_last_move(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cause", HoldCause)
 def test_every_cause_has_words(cause: HoldCause) -> None:
     finding, remedy = describe(cause, HoldFacts("Source: s", "split 0", T, T, T, ASCENDING, T + 60_000))
-    assert finding.endswith(".")
-    assert not remedy or remedy.endswith(".")
+    assert sentence_text(finding).endswith(".")
+    assert not remedy or sentence_text(remedy).endswith(".")
 
 
 @pytest.mark.parametrize(

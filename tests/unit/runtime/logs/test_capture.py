@@ -9,6 +9,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -522,5 +523,8 @@ def _no_leftovers() -> Iterator[None]:
     yield
     from flott.runtime.logs import capture
 
+    deadline = time.monotonic() + 120
+    while capture._switchboard.tasks and time.monotonic() < deadline:
+        time.sleep(0.01)  # a job that an earlier test cancelled may be ending in a thread of its own
     assert not capture._switchboard.tasks
     assert capture._here.buffer is None

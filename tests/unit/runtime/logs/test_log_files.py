@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flott.errors import ClusterError
-from flott.runtime.logs import log_files
+from flott.runtime.logs import log_files, task_manager_log
 from flott.runtime.logs.entry import LogEntry, LogFilter
 from flott.runtime.logs.log_files import (
     LogCursor,
@@ -20,9 +20,9 @@ from flott.runtime.logs.log_files import (
     list_logs,
     open_log,
     read_log,
-    read_task_manager_log,
 )
 from flott.runtime.logs.rotation import RotatingFile, Rotation
+from flott.runtime.logs.task_manager_log import TaskManagerCursor, read_task_manager_log
 
 
 def entry(message: str, **fields: object) -> LogEntry:
@@ -215,8 +215,36 @@ def test_what_an_executor_said_is_found_across_jobs_in_the_order_of_time(tmp_pat
     write(tmp_path / "jobs" / "a" / "job.log", at(1, "a1", "1"), at(2, "a2", "2"), at(5, "a5", "1"))
     write(tmp_path / "jobs" / "b" / "job.log", at(3, "b3", "1"), at(4, "b4", "driver"))
     (tmp_path / "jobs" / "empty").mkdir()
-    said = read_task_manager_log(tmp_path, "1", tail=100)
-    assert [line.split()[-1] for line in said] == ["a1", "b3", "a5"]
-    assert [line.split()[-1] for line in read_task_manager_log(tmp_path, "1", tail=1)] == ["a5"]
-    assert read_task_manager_log(tmp_path, "1", tail=0) == []
-    assert read_task_manager_log(tmp_path / "nowhere", "1", tail=5) == []
+
+
+    def said(folder: Path, tail: int, cursor: TaskManagerCursor | None = None) -> tuple[list[str], TaskManagerCursor]:
+        found = read_task_manager_log(folder, LogFilter(task_manager="1"), tail=tail, cursor=cursor)
+        return [line.split()[-1] for line in found.lines], TaskManagerCursor.of(str(found.cursor))
+
+    assert said(tmp_path, 100)[0] == ["a1", "b3", "a5"]
+    assert said(tmp_path, 0)[0] == []
+    assert said(tmp_path / "nowhere", 5) == ([], TaskManagerCursor.of("0-0"))
+    lines, cursor = said(tmp_path, 1)
+    assert lines == ["a5"]
+    assert said(tmp_path, 1, cursor) == ([], cursor)
+    write(tmp_path / "jobs" / "b" / "job.log", at(6, "b6", "1"), at(6, "b6", "2"))
+    write(tmp_path / "jobs" / "new" / "job.log", at(7, "new7", "1"))
+    lines, cursor = said(tmp_path, 1, cursor)
+    assert lines == ["b6", "new7"], "all that is new, also of a job that has begun since"
+    (tmp_path / "jobs" / "b" / "job.log").rename(tmp_path / "jobs" / "b" / "job.log.1")
+    write(tmp_path / "jobs" / "b" / "job.log", at(8, "b8", "1"))
+    lines, cursor = said(tmp_path, 1, cursor)
+    assert lines == ["b8"], "its log has made room for the next file"
+    assert said(tmp_path, 1, cursor)[0] == []
+
+
+def test_of_very_many_jobs_the_last_ones_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_manager_log, "MAX_JOBS", 2)
+    for number in range(4):
+        path = tmp_path / "jobs" / str(number) / "job.log"
+        write(path, LogEntry(f"2026-03-01T12:00:0{number}.000Z", "INFO", "x", f"m{number}", task_manager="1"))
+        os.utime(path, (number, number))
+    found = read_task_manager_log(tmp_path, LogFilter(task_manager="1"), tail=9)
+    assert [line.split()[-1] for line in found.lines] == ["m2", "m3"]
+    with pytest.raises(ClusterError, match="at most 2 parts"):
+        TaskManagerCursor.of("1-1,2-2,3-3")

@@ -11,25 +11,27 @@ from hypothesis import strategies as st
 
 from flott.common._ids import EpochId
 from flott.errors import WorkerLostError
+from flott.graph.operator_ids import OperatorId
 from flott.runtime.epoch.wire import decode_batch
 from flott.runtime.operators.batch import RowBatch
 from flott.runtime.pipelined import frames
-from flott.runtime.pipelined.connection import (
-    FrameConnection,
-    Listener,
-    SlotEndpoint,
-    answer,
-    challenge,
-    connect,
-    verify,
+from flott.runtime.pipelined.connection import FrameConnection, Listener, SlotEndpoint, admit, connect
+from flott.runtime.pipelined.messages import (
+    Barrier,
+    Buffer,
+    Channel,
+    EventTimes,
+    LatencyMarker,
+    Message,
+    TaskAddress,
 )
-from flott.runtime.pipelined.messages import Barrier, Buffer, Channel, EventTimes, Message, TaskAddress
 
 CHANNEL = Channel(TaskAddress(0, 3), TaskAddress(2, 1))
 
 messages = st.one_of(
     st.builds(Buffer, st.integers(0, 65535), st.binary(max_size=300)),
     st.builds(Barrier, st.integers(1, 10).map(EpochId), st.booleans()),
+    st.builds(LatencyMarker, st.integers(0, 65535), st.integers(), st.just(OperatorId("ab" * 16)), st.integers(0, 9)),
     st.builds(EventTimes, st.just(((1, 5, False, True), (2, -(2**63), True, False)))),
 )
 
@@ -68,14 +70,13 @@ def test_a_listener_accepts_those_who_know_the_secret_and_no_others(tcp: bool) -
         endpoint = SlotEndpoint("127.0.0.1", None, endpoint.port)
     try:
         for secret, expected in ((b"right", 3), (b"wrong", None)):
-            made = connect(endpoint, "localhost")
-            thread = threading.Thread(target=answer, args=(made, secret, 3))
+            thread = threading.Thread(target=lambda known=secret: connect(endpoint, "localhost", known, 3).close())
             thread.start()
             accepted = listener.sockets[1 if tcp else 0].accept()[0]
-            assert verify(accepted, b"right", challenge(accepted)) == expected
+            admitted = admit(accepted, b"right", None)
+            assert (admitted and admitted[0]) == expected
             thread.join()
             accepted.close()
-            made.close()
     finally:
         listener.close()
 

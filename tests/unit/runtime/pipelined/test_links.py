@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flott.common._ids import EpochId
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.pipelined.input_channels import InputChannel, InputChannels
 from flott.runtime.pipelined.links import (
     FEWEST_CREDITS,
     MOST_CREDITS,
@@ -13,7 +15,17 @@ from flott.runtime.pipelined.links import (
     OutputChannels,
     credits_per_channel,
 )
-from flott.runtime.pipelined.messages import Barrier, Buffer, Channel, Message, TaskAddress
+from flott.runtime.pipelined.messages import (
+    LONG_QUEUE,
+    Barrier,
+    Buffer,
+    Channel,
+    EventTimes,
+    LatencyMarker,
+    Message,
+    Overtaking,
+    TaskAddress,
+)
 
 SENDER, RECEIVER = TaskAddress(0, 0), TaskAddress(1, 0)
 
@@ -40,7 +52,8 @@ def test_messages_keep_their_order_and_buffers_need_credits(credits: int, steps:
     granted = credits
     for number, step in enumerate(steps):
         if step is True or step is False:
-            message: Message = Buffer(number, b"") if step else Barrier(EpochId(number))
+            other = LatencyMarker(0, number, OperatorId("o"), 0) if number % 2 else Barrier(EpochId(number))
+            message: Message = Buffer(number, b"") if step else other
             sent.append(message)
             outputs.put(RECEIVER, message)
         else:
@@ -60,3 +73,66 @@ def test_credits_share_the_memory_of_a_task_between_its_channels() -> None:
     assert credits_per_channel(100 << 20, 10, 128 << 10) == MOST_CREDITS
     assert credits_per_channel(8 << 20, 8, 128 << 10) == 8
     assert credits_per_channel(1, 1000, 128 << 10) == FEWEST_CREDITS
+
+
+# --- barriers that overtake ------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 4), st.integers(0, 12), st.booleans(), st.booleans())
+def test_a_barrier_that_overtakes_leaves_the_buffers_that_wait_and_returns_them(
+    credits: int, buffers: int, at_once: bool, overtakable: bool
+) -> None:
+    links = Receiver()
+    outputs = OutputChannels(SENDER, [(RECEIVER, credits)], links, overtakable={RECEIVER} if overtakable else ())
+    sent = [Buffer(0, b"%d" % number) for number in range(buffers)]
+    for buffer in sent:
+        outputs.put(RECEIVER, buffer)
+    barrier = Barrier(EpochId(1), overtaking=Overtaking.NOW if at_once else Overtaking.LATER)
+    overtaken = outputs.send_barrier(barrier)
+    waits = not at_once and overtakable and buffers > credits
+    assert outputs.may_overtake_more(EpochId(1)) == waits
+    if not at_once:
+        assert overtaken == {}
+        overtaken = outputs.overtake(EpochId(1))
+    assert not outputs.may_overtake_more(EpochId(1))
+    if overtakable:
+        assert overtaken[RECEIVER] == sent[credits:]
+        assert links.taken[:-1] == sent[:credits]
+        assert isinstance(links.taken[-1], Barrier)
+    else:
+        assert overtaken == {}
+    outputs.granted(RECEIVER, buffers)
+    assert [message for message in links.taken if isinstance(message, Buffer)] == sent
+    assert len(links.taken) == len(sent) + 1
+
+
+def test_event_time_that_moves_while_a_receiver_takes_nothing_does_not_fill_the_queue_of_its_sender() -> None:
+    links = Receiver()
+    outputs = OutputChannels(SENDER, [(RECEIVER, 1)], links)
+    first, second, barrier = Buffer(0, b"1"), Buffer(0, b"2"), Barrier(EpochId(1))
+    outputs.put(RECEIVER, first)
+    outputs.put(RECEIVER, second)
+    for watermark in range(2 * LONG_QUEUE):
+        outputs.put(RECEIVER, times(watermark))
+    outputs.put(RECEIVER, barrier)
+    outputs.put(RECEIVER, times(2 * LONG_QUEUE))
+    outputs.granted(RECEIVER, 1)
+    waiting = LONG_QUEUE - 1  # beside the second buffer
+    each = [times(watermark) for watermark in range(waiting - 1)]
+    assert links.taken == [first, second, *each, times(2 * LONG_QUEUE - 1), barrier, times(2 * LONG_QUEUE)]
+
+
+def test_a_channel_that_is_held_back_keeps_few_event_times() -> None:
+    channel = InputChannel(Channel(SENDER, RECEIVER), [0], FEWEST_CREDITS, 0)
+    inputs = InputChannels({SENDER: channel}, [])
+    for watermark in range(2 * LONG_QUEUE):
+        inputs.receive(SENDER, times(watermark))
+    buffer, other = Buffer(0, b""), EventTimes(((1, 5, False, False),))
+    for message in (buffer, times(1), other):
+        inputs.receive(SENDER, message)
+    each = [times(watermark) for watermark in range(LONG_QUEUE - 1)]
+    assert list(channel.queue) == [*each, times(2 * LONG_QUEUE - 1), buffer, times(1), other]
+
+
+def times(watermark: int) -> EventTimes:
+    return EventTimes(((0, watermark, False, False),))

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flott.common import Duration, Time, WatermarkStrategy
+from flott.common import Configuration, Duration, Time, WatermarkStrategy
 from flott.common.job_status import JobStatus
 from flott.datastream import StreamExecutionEnvironment
 from flott.datastream.connectors.base import READ_BATCH_RECORDS, SplitEnumerator
 from flott.datastream.connectors.callable import CallableSink
 from flott.datastream.functions import KeyedProcessFunction, RuntimeContext
 from flott.datastream.state import StateTtlConfig, ValueStateDescriptor
-from flott.errors import ConfigurationError
+from flott.errors import ConfigurationError, NoSlotsError
+from flott.graph.chain import chain
+from flott.rest.shapes.job.job_detail import job_detail
+from flott.rest.shapes.live.vertices import live_job
 from flott.runtime.checkpoint.store import CheckpointStore
-from flott.runtime.epoch.image import TaskSettings
-from flott.runtime.jobmaster.execution_mode import BEHIND_MS, CAUGHT_UP_MS, JobMode
+from flott.runtime.epoch.image import JobImage, TaskSettings
+from flott.runtime.jobmanager.views.job_history import events_of
+from flott.runtime.jobmanager.views.job_view import JobView
+from flott.runtime.jobmanager.views.tracking_listener import TrackingListener
+from flott.runtime.jobmaster.execution_mode import ASK_AGAIN_MS, BEHIND_MS, CAUGHT_UP_MS, JobMode
 from flott.runtime.jobmaster.job_master import JobMaster
 from flott.runtime.jobmaster.listener import EpochStatistics, JobListener
 from flott.runtime.orders import StopWithSavepoint, TakeCheckpoint
+from flott.runtime.pipelined.control import SlotEvent, SlotLost
 from flott.runtime.pipelined.links import FEWEST_CREDITS, WAITING_BUFFERS
 from flott.runtime.pipelined.local_pipeline import LocalPipeline
+from flott.runtime.pipelined.runner import PipelineStart
 from flott.runtime.storage import PosixStorage
 from flott.testing.clock import ManualClock
 from flott.testing.harness import Crash, Incarnation, in_process, live
@@ -257,11 +265,77 @@ def test_an_adaptive_job_runs_in_epochs_with_a_backlog_and_pipelined_when_it_has
     env, ledger = pipelined(2, "100 ms", execution__mode="adaptive"), Ledger("pipelined-adaptive")
     burst: list[Any] = [entry for n in range(10, 200) for entry in (n, EndOfEpoch())]
     counting(env, ScriptedSource([*range(10), Wait(4000), *burst, Wait(4000), 200]), ledger)
-    assert live(env, tmp_path, clock=_Hasty()).status is JobStatus.FINISHED
+    clock = _Hasty()
+    graph = chain(env.get_stream_graph(clear_transformations=False, job_name="adaptive"))
+    tracker = TrackingListener("0" * 32, graph, Configuration(env._configuration), clock)
+    views: list[JobView] = []
+    assert tracker.view().mode == "epochs"
+    look = lambda step, epoch: views.append(tracker.view()) if step == "planned" else None  # noqa: E731
+    assert live(env, tmp_path, clock=clock, listeners=[tracker], on_step=look).status is JobStatus.FINISHED
     assert Counter(ledger.records) == expected_counts(201)
-    changes = [line.message.partition("continues ")[2][:9] for line in caplog.records if "continues" in line.message]
-    assert changes[0] == "pipelined"
-    assert len(changes) >= 1
+    changes = [line.message.partition("continues ")[2] for line in caplog.records if "continues" in line.message]
+    assert changes[0].startswith("pipelined after checkpoint")
+    view = tracker.view()
+    assert [f"after checkpoint {one.checkpoint}: {one.reason}." for one in view.mode_changes] == [
+        change[change.index("after") :] for change in changes
+    ]
+    assert view.configured_mode == "adaptive"
+    assert view.metrics["numModeChanges"] == len(changes)
+    pipelined_views = [one for one in views if one.mode == "pipelined"]
+    assert {one.metrics["isPipelined"] for one in pipelined_views} == {1}
+    assert {one.metrics["isPipelined"] for one in views if one.mode == "epochs"} == {0}
+    change, detail = view.mode_changes[0], job_detail(pipelined_views[0], 0)
+    assert detail["execution-mode"] == live_job(pipelined_views[0])["execution-mode"] == "pipelined"
+    assert detail["execution-mode-changes"] == [
+        {"mode": "pipelined", "checkpoint": change.checkpoint, "timestamp": change.at_ms, "reason": change.reason}
+    ]
+    events = [event for event in events_of(view) if event.kind == "mode"]
+    assert (events[0].at_ms, events[0].epoch) == (change.at_ms, change.checkpoint)
+    by_mode = {one.epoch: one.pipelined for one in view.epochs}
+    assert by_mode.get(change.checkpoint) is not True
+
+
+class _FullCluster(LocalPipeline):
+    """Does not get its slots at the first start."""
+
+    starts = 0
+
+    def start(self, image: JobImage, start: PipelineStart, on_news: Callable[[], None]) -> None:
+        self.starts += 1
+        super().start(image, start, on_news)
+
+    def events(self) -> list[SlotEvent]:
+        if self.starts == 1:
+            return [SlotLost("All cores are held by others.", is_missing=True)]
+        return super().events()
+
+
+def test_an_adaptive_job_that_does_not_get_its_slots_goes_on_in_epochs_and_asks_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "flott.job")
+    env, ledger = pipelined(2, "100 ms", execution__mode="adaptive"), Ledger("pipelined-full-cluster")
+    numbers = [*range(10), Wait(4000), *range(10, 20), Wait(ASK_AGAIN_MS), *range(20, 30), Wait(4000), 30]
+    counting(env, ScriptedSource(numbers), ledger)
+    clock = _Hasty()
+    pipeline = _FullCluster(clock)
+    life = live(env, tmp_path, clock=clock, pipeline=pipeline)
+    assert life.status is JobStatus.FINISHED
+    assert life.history.restarts == []
+    assert Counter(ledger.records) == expected_counts(31)
+    changes = [line.message.partition("continues ")[2] for line in caplog.records if "continues" in line.message]
+    assert [change.partition(" ")[0] for change in changes[:3]] == ["pipelined", "in", "pipelined"]
+    assert "did not give it its slots" in changes[1]
+    assert pipeline.starts == 2
+
+
+def test_a_job_that_is_only_pipelined_fails_without_its_slots(tmp_path: Path) -> None:
+    env = pipelined(2, "100 ms", restart_strategy__type="none")
+    counting(env, ScriptedSource([1]), Ledger("pipelined-no-slots"))
+    life = live(env, tmp_path, clock=_Hasty(), pipeline=_FullCluster(_Hasty()))
+    assert life.status is JobStatus.FAILED
+    assert life.failure is not None
+    assert isinstance(life.failure.__cause__ or life.failure, NoSlotsError)
 
 
 @pytest.mark.parametrize("is_pipelined", [True, False])
@@ -403,10 +477,3 @@ def test_a_batch_program_is_refused_before_anything_runs(tmp_path: Path) -> None
     with pytest.raises(ConfigurationError, match="allows pipelined execution, but the program runs in BATCH mode"):
         live(env, tmp_path)
 
-
-def test_unaligned_checkpoints_are_refused_before_anything_runs(tmp_path: Path) -> None:
-    env = pipelined(1)
-    env._configuration.set_string("execution.checkpointing.unaligned.enabled", "true")
-    env.from_collection([1, 2]).map(lambda n: n).print()
-    with pytest.raises(ConfigurationError, match="checkpoints of pipelined jobs are aligned"):
-        live(env, tmp_path)

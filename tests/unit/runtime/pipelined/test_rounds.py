@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flott.runtime.jobmaster.rounds import LONGEST_POLL_MS, next_poll_ms, next_round_records
+from flott.runtime.jobmaster.rounds import FIRST_RECORDS, next_round_records, unremarkable_records
+from flott.runtime.pipelined.source_reading import DOUBLED_POLL_MS, next_poll_ms
 
 TARGET_MS = 20.0
 
@@ -35,10 +36,17 @@ def test_a_round_has_at_least_one_record(
     assert next_round_records(budget, records, duration, backlog, most, TARGET_MS) >= 1
 
 
-def test_a_source_without_input_is_asked_less_and_less_often_but_every_few_milliseconds() -> None:
+def test_a_source_without_input_is_asked_less_and_less_often() -> None:
     delays, delay = [], 0
-    for _ in range(8):
+    for _ in range(50):
         delay = next_poll_ms(delay, 50)
         delays.append(delay)
-    assert delays == [1, 2, 4, 8, LONGEST_POLL_MS, LONGEST_POLL_MS, LONGEST_POLL_MS, LONGEST_POLL_MS]
+    assert delays[:8] == [1, 2, 4, 8, DOUBLED_POLL_MS, 17, 18, 19]
+    assert delays[-1] == delays[-2] == 50
+    assert sum(delays[: delays.index(50)]) == 1120  # after so long without input it is asked every 50 ms only
     assert next_poll_ms(4, 3) == 3
+
+
+def test_what_open_slices_read_in_a_tenth_of_a_second_is_no_backlog() -> None:
+    assert unremarkable_records(1_000_000, 1000.0) == 100_000
+    assert unremarkable_records(10, 1000.0) == unremarkable_records(0, 0.0) == FIRST_RECORDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flott.runtime.spark.spark_errors import reason_in, said_in, why_not_started
+from flott.runtime.spark.spark_errors import described, reason_in, said_in, why_not_started
 
 LOG_FILE = Path("/logs/spark-1.log")
 
@@ -82,3 +82,8 @@ def test_otherwise_the_innermost_cause_is_told() -> None:
     trace = ": org.apache.spark.SparkException: Job aborted\nCaused by: java.io.IOException: No space left on device\n"
     assert reason_in(trace) == "No space left on device"
     assert reason_in("nothing at all") == "Spark gave no reason"
+
+
+def test_a_jvm_that_has_gone_is_named() -> None:
+    found = described(ConnectionRefusedError(111, "Connection refused"), LOG_FILE)
+    assert found == f"Spark's JVM does not answer any more: [Errno 111] Connection refused (Spark's log: {LOG_FILE})"

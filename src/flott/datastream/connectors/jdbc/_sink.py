@@ -61,6 +61,10 @@ class JdbcSink(Sink[Any]):
         return _checked(sql, type_info, jdbc_connection_options, jdbc_execution_options, exactly_once=True)
 
     @property
+    def waits_for_commits(self) -> bool:
+        return self.exactly_once
+
+    @property
     def guarantee(self) -> Guarantee:
         return Guarantee.EXACTLY_ONCE if self.exactly_once else Guarantee.AT_LEAST_ONCE
 

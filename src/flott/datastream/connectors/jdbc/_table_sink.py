@@ -69,6 +69,10 @@ class JdbcTableSink(Sink[Any]):
         return self.delivery is DeliveryGuarantee.EXACTLY_ONCE
 
     @property
+    def waits_for_commits(self) -> bool:
+        return self.exactly_once and self.commit_by is CommitBy.PREPARED_TRANSACTION
+
+    @property
     def guarantee(self) -> Guarantee:
         if self.exactly_once:
             return Guarantee.EXACTLY_ONCE

@@ -52,6 +52,8 @@ _FIRST_EVENT = 4
 class MySqlEnumerator(SplitEnumerator):
     """Plans a :class:`MySqlSource`."""
 
+    readable_beside = False
+
     def __init__(self, source: MySqlSource):
         self._source = source
         self._reads_tables = source.startup.mode in (StartupMode.INITIAL, StartupMode.SNAPSHOT)

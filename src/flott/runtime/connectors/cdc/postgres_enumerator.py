@@ -41,6 +41,8 @@ FROM (SELECT lsn, data FROM pg_logical_slot_peek_binary_changes(
 class PostgresEnumerator(SplitEnumerator):
     """Plans a :class:`PostgresSource`."""
 
+    readable_beside = False
+
     def __init__(self, source: PostgresSource):
         self._source = source
         self._reads_tables = source.startup.mode in (StartupMode.INITIAL, StartupMode.SNAPSHOT)

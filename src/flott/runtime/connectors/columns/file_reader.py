@@ -65,8 +65,9 @@ class TableFileReader(SourceReader[Any]):
                 for columns, kinds, after in self._scan(part, bad):
                     position, count = after, count + columns.num_rows
                     rejected = bad.take()
-                    if columns.num_rows or rejected:
-                        yield ColumnRecords(self._complete(columns, constants), self._record_type, kinds, rejected)
+                    if columns.num_columns or columns.num_rows or rejected:  # the first only says where it begins
+                        complete = self._complete(columns, constants)
+                        yield ColumnRecords(complete, self._record_type, kinds, rejected)
             except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
                 raise StorageError(f"Cannot read {path}: {error}. Check that it is there and complete.") from error
             bad.log()

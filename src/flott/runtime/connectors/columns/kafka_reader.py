@@ -16,7 +16,7 @@ from flott.errors import BadRecordError
 from flott.runtime.connectors.columns.decoded import DecodedColumns
 from flott.runtime.connectors.columns.rows import batch_of
 from flott.runtime.connectors.kafka.partition_consumer import Message
-from flott.runtime.connectors.kafka.reader import KafkaReader, place
+from flott.runtime.connectors.kafka.reader import KafkaReader, RecordOffsets, partition_of, place
 from flott.table._connectors.formats import MessageFormat
 from flott.table._connectors.kafka_tables import TableKafkaSource
 from flott.table._types.arrow import arrow_schema, arrow_type
@@ -41,6 +41,8 @@ class _Part:
 class TableKafkaReader(KafkaReader):
     """Reads the slices of a :class:`TableKafkaSource`."""
 
+    followed_messages = _BATCH_MESSAGES
+
     def __init__(self, source: TableKafkaSource):
         super().__init__(source)
         settings = source.table
@@ -59,14 +61,16 @@ class TableKafkaReader(KafkaReader):
         self._key = _Part(settings.key, settings.key_columns, in_key) if needs_key and settings.key else None
 
     def read_batches(self, part: Slice) -> Iterator[ColumnRecords]:
-        count = 0
+        partition = partition_of(part)
+        places = self._places[part.split] = RecordOffsets()
         with closing(self._messages(part)) as found:
             for messages in _gathered(batch for _, batch in found):
-                self._indices.append(count)
-                self._offsets.append((messages[0].offset(), None))
-                records = self._columns(messages)
-                count += records.columns.num_rows
-                yield records
+                yield self._decode(partition, messages, places)
+
+    def _decode(self, partition: KafkaTopicPartition, messages: list[Any], places: RecordOffsets) -> ColumnRecords:
+        records = self._columns(messages)
+        places.add(records.columns.num_rows, messages[0].offset(), None)
+        return records
 
     def _columns(self, messages: list[Any]) -> ColumnRecords:
         values = list(map(Message.value, messages))

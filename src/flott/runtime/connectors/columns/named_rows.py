@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from flott.common.types import restore_row
-from flott.datastream.connectors.base import ColumnRecords, Json, Records, SinkWriter, Slice, SourceReader
+from flott.datastream.connectors.base import (
+    ColumnRecords,
+    Followed,
+    Json,
+    Pause,
+    Records,
+    SinkWriter,
+    Slice,
+    SourceReader,
+)
 from flott.runtime.connectors.columns.jdbc_columns import database_column
 from flott.runtime.connectors.columns.rows import batch_of
 from flott.table._types.arrow import arrow_schema
@@ -34,19 +44,29 @@ class NamedRowsReader(SourceReader[Any]):
 
     def read_batches(self, part: Slice) -> Iterator[ColumnRecords]:
         for batch in self._rows.read_batches(part):
-            assert isinstance(batch, Records)
-            rows = batch.values
-            if not rows and not batch.rejected:
-                continue
-            places = [rows[0]._fields.index(name) for name in self._names] if rows else []
-            cells = [[row._values[place] for row in rows] for place in places] or [[] for _ in self._names]
-            arrays = [
-                database_column(name, column, of)
-                for name, column, of in zip(self._names, cells, self._types, strict=True)
-            ]
-            codes = np.array([row._row_kind.value for row in rows], dtype=np.int8)
-            kinds = codes if codes.any() else None
-            yield ColumnRecords(batch_of(arrays, self._schema, len(rows)), self._record_type, kinds, batch.rejected)
+            yield self._columns(batch)
+
+    def follow(self, parts: Sequence[Slice]) -> Followed[Any]:
+        with closing(self._rows.follow(parts)) as followed:
+            for news in followed:
+                if isinstance(news, Pause):
+                    yield news
+                else:
+                    yield news[0], self._columns(news[1])
+
+    def _columns(self, batch: Records[Any] | ColumnRecords) -> ColumnRecords:
+        """Return a batch in columns, also one that holds nothing: the task does something else after each batch."""
+        assert isinstance(batch, Records)
+        rows = batch.values
+        places = [rows[0]._fields.index(name) for name in self._names] if rows else []
+        cells = [[row._values[place] for row in rows] for place in places] or [[] for _ in self._names]
+        arrays = [
+            database_column(name, column, of)
+            for name, column, of in zip(self._names, cells, self._types, strict=True)
+        ]
+        codes = np.array([row._row_kind.value for row in rows], dtype=np.int8)
+        kinds = codes if codes.any() else None
+        return ColumnRecords(batch_of(arrays, self._schema, len(rows)), self._record_type, kinds, batch.rejected)
 
     def reached(self, part: Slice) -> Json:
         return self._rows.reached(part)

@@ -79,6 +79,10 @@ class OverwritingCommitter(Committer):
         self._sink = sink
         self._files = files
 
+    @property
+    def takes_several_epochs(self) -> bool:
+        return self._files.takes_several_epochs
+
     def open(self, job_id: str, operator_id: str) -> None:
         self._files.open(job_id, operator_id)
 

@@ -25,6 +25,10 @@ class PartitionCommitter(Committer):
         self._files = files
         self._waiting: dict[str, int] | None = None  # folders below the base path, and since when they have rows
 
+    @property
+    def takes_several_epochs(self) -> bool:
+        return self._files.takes_several_epochs
+
     def open(self, job_id: str, operator_id: str) -> None:
         self._files.open(job_id, operator_id)
 

@@ -53,9 +53,7 @@ class FileReader(SourceReader[Any]):
             bad = BadRecords(part.detail["path"], self._on_error)
             for values, after in self._batches(part, bad, CHUNK_BYTES):
                 position, count = after, count + len(values)
-                rejected = bad.take()
-                if values or rejected:
-                    yield Records(values, rejected=rejected)
+                yield Records(values, rejected=bad.take())
             bad.log()
             self.skipped += bad.count
         self._reached[part.split] = [part.stop if self._is_whole(part) else position, count]

@@ -115,6 +115,11 @@ class PreparedCommitter(Committer):
         self._commits = 0
         self._markers = ""
 
+    @property
+    def takes_several_epochs(self) -> bool:
+        """Return False: a transaction that stays prepared keeps its locks, and the next epoch waits for them."""
+        return False
+
     def open(self, job_id: str, operator_id: str) -> None:
         self._own.add(writer_name(job_id, operator_id))
 

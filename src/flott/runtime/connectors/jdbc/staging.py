@@ -48,11 +48,12 @@ class StagingCommitter(Committer):
 
     def _move(self, session: Session, permit: CommitPermit, committables: Sequence[Json]) -> None:
         with session.transaction():
-            by_table: dict[str, list[Json]] = {}
-            for committable in sorted(committables, key=lambda each: int(each["stage"])):
+            # One epoch after the other: a later one may delete what an earlier one inserts, and insert it again.
+            groups: dict[tuple[int, str], list[Json]] = {}
+            for committable in sorted(committables, key=lambda each: (each["epoch"], int(each["stage"]))):
                 if _mark(session, permit, committable):  # else it was moved before
-                    by_table.setdefault(committable["staging"], []).append(committable)
-            for staging, members in by_table.items():
+                    groups.setdefault((committable["epoch"], committable["staging"]), []).append(committable)
+            for (_, staging), members in groups.items():
                 self._move_table(session, permit, staging, members)
 
     def _move_table(self, session: Session, permit: CommitPermit, staging: str, members: list[Json]) -> None:

@@ -35,6 +35,11 @@ class KafkaCommitter(Committer):
         self._swept_ms: int | None = None
         self._suspects: frozenset[Transaction] | None = None  #: open at the last commit; None: no look was due
 
+    @property
+    def takes_several_epochs(self) -> bool:
+        """Return False: a transactional id is used again two epochs later, so its transaction must be over then."""
+        return False
+
     def open(self, job_id: str, operator_id: str) -> None:
         self._job = (job_id, operator_id)
 

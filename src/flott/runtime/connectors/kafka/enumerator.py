@@ -19,13 +19,15 @@ from flott.datastream.connectors.kafka._source import KafkaSource, KafkaSubscrip
 from flott.errors import ConnectorError, FlottError, StateError
 from flott.runtime.connectors.kafka.beginning import find_beginning
 from flott.runtime.connectors.kafka.cluster import AskedOffsets, KafkaCluster, NoAnswerYet, Offsets
-from flott.runtime.connectors.kafka.partition_consumer import POOL
+from flott.runtime.connectors.kafka.partition_consumer import KEPT_CONSUMERS, POOL
 from flott.runtime.connectors.kafka.shares import share_out
 
 log = logging.getLogger("flott.connectors.kafka")
 
 #: How long a plan waits for a broker. The job must be able to do other things while a broker is restarted.
 PATIENCE_MS = 1000
+#: For how long partitions are followed. Then it is looked what else there is, and how much waits.
+FOLLOW_MS = 1000
 #: How long the end of a job waits for the last offsets to be committed to the group.
 LAST_COMMIT_SECONDS = 5.0
 
@@ -48,6 +50,8 @@ Partitions = dict[KafkaTopicPartition, PartitionState]
 
 class KafkaEnumerator(SplitEnumerator):
     """Plans the reading of a :class:`KafkaSource`."""
+
+    readable_beside = True  # committing offsets moves no other reader
 
     def __init__(self, source: KafkaSource):
         self._source = source
@@ -97,6 +101,12 @@ class KafkaEnumerator(SplitEnumerator):
         if not self._ask_for_ends(reading, request.now_ms):
             return SlicePlan(waiting=tuple(sorted(map(str, reading))))
         left = {partition: self._left(partition, state) for partition, state in reading.items()}
+        if request.may_be_open and self._may_follow(len(reading), request.parallelism):
+            return SlicePlan(
+                self._slices(reading, left, are_open=True),
+                backlog=sum(left.values()) > request.max_records,
+                wake_at_ms=request.now_ms + FOLLOW_MS,
+            )
         readable = {partition: count for partition, count in left.items() if str(partition) not in request.paused}
         shares = readable if request.everything else share_out(request.max_records, readable)
         slices = self._slices(reading, {partition: count for partition, count in shares.items() if count})
@@ -109,6 +119,10 @@ class KafkaEnumerator(SplitEnumerator):
             backlog=any(left[partition] > shares.get(partition, 0) for partition in reading),
             waiting=tuple(sorted(str(partition) for partition in reading if str(partition) not in taken)),
         )
+
+    def _may_follow(self, partitions: int, parallelism: int) -> bool:
+        """Return whether partitions are followed: without an end, and with a consumer for each."""
+        return self._source.stopping_offsets is None and 0 < partitions <= KEPT_CONSUMERS * parallelism
 
     def advance(self, plan: SlicePlan, reached: dict[str, Json]) -> None:
         for part in plan.slices:
@@ -219,17 +233,16 @@ class KafkaEnumerator(SplitEnumerator):
             )
         return state.left(end)
 
-    def _slices(self, reading: Partitions, shares: Offsets) -> tuple[Slice, ...]:
+    def _slices(self, reading: Partitions, shares: Offsets, are_open: bool = False) -> tuple[Slice, ...]:
         slices: list[Slice] = []
         for partition, count in sorted(shares.items()):
             state = reading[partition]
-            stop = state.position + count
+            stop = None if are_open else state.position + count
             detail: dict[str, Json] = {"topic": partition.topic, "partition": partition.partition}
             if not self._begun and not slices:
                 detail["beginning"] = self.snapshot()
-            slices.append(
-                Slice(str(partition), state.position, stop, count, ends_split=stop == state.stop, detail=detail)
-            )
+            ends_split = not are_open and stop == state.stop
+            slices.append(Slice(str(partition), state.position, stop, count, ends_split, detail, are_open))
         return tuple(slices)
 
 

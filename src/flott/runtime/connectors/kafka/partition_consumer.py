@@ -1,8 +1,9 @@
-"""Reads one partition from one offset to another, with a consumer that outlives the epoch. Task side.
+"""Reads one partition from one offset to another, or on and on, with a consumer that outlives the epoch. Task side.
 
 A consumer stays where its last slice ended and fetches ahead. The next slice of the partition, which usually begins
 there, finds its records in memory. So there is one consumer for each partition that this process reads, up to a limit;
-beyond it, the one that was not used for longest moves to another partition.
+beyond it, the one that was not used for longest moves to another partition. The limit is higher where readers follow
+more partitions: those are given back at every checkpoint, and taken again behind it.
 
 A client that has moved may, if the broker answers late, still speak of its former place: its position is the old one,
 or a message that it had fetched ahead arrives. Either would end a slice without its records. So what a client says
@@ -20,6 +21,7 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from flott.common._secrets import Properties
 from flott.datastream.connectors.kafka._offsets import KafkaTopicPartition
@@ -41,7 +43,7 @@ log = logging.getLogger("flott.connectors.kafka")
 
 #: Messages that are taken from the client at once. More at once are slower: they leave the processor's caches.
 BATCH_MESSAGES = 500
-#: Consumers that one process keeps, and what each may fetch ahead, in kilobytes.
+#: Consumers that one process keeps at least, and what each may fetch ahead, in kilobytes.
 KEPT_CONSUMERS = 8
 AHEAD_KBYTES = 16 * 1024
 
@@ -96,14 +98,9 @@ class PartitionConsumer:
             wanted = self._next
             messages = self._ahead or self._await_messages(partition, stop)
             self._ahead = []
-            if self._has_moved and not (messages and messages[0].offset() == wanted):
-                self._renew(partition, wanted)
+            if not self._is_believed(partition, wanted, messages):
                 continue
-            self._has_moved = False
-            first = max(start, wanted)
-            if messages and messages[0].offset() < first:
-                self._next = messages[-1].offset() + 1
-                messages = [message for message in messages if message.offset() >= first]
+            messages = self._behind(max(start, wanted), messages)
             if messages and messages[-1].offset() >= stop:
                 inside = sum(message.offset() < stop for message in messages)
                 messages, self._ahead = messages[:inside], messages[inside:]
@@ -113,9 +110,62 @@ class PartitionConsumer:
             if messages:
                 yield messages
 
+    def follow(self, partition: KafkaTopicPartition, start: int, most: int) -> Iterator[list[Any]]:
+        """Yield the messages from ``start`` on as they come, ``most`` at once, and an empty list when there is none.
+
+        Never waits.
+        """
+        if self._partition != partition or not 0 <= start - self._next <= PASSED_OVER:
+            self._move(partition, start)
+        while True:
+            wanted = self._next
+            messages = self._ahead or self._available(partition, most)
+            self._ahead = []
+            if messages and self._is_believed(partition, wanted, messages):
+                messages = self._behind(max(start, wanted), messages)
+                if messages:
+                    self._next = messages[-1].offset() + 1
+                    yield messages
+            else:
+                yield []
+
+    def pass_over_markers(self) -> None:
+        """Advance to the client's position: the offsets before it that gave no message hold no record."""
+        if self._partition is None or self._has_moved or self._ahead:
+            return
+        asked = [TopicPartition(self._partition.topic, self._partition.partition)]
+        self._next = max(self._next, self._client.position(asked)[0].offset)
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _is_believed(self, partition: KafkaTopicPartition, wanted: int, messages: list[Any]) -> bool:
+        """Return whether the client speaks of its present place. If that is not sure, a new one is asked next."""
+        if self._has_moved and not (messages and messages[0].offset() == wanted):
+            self._renew(partition, wanted)
+            return False
+        self._has_moved = False
+        return True
+
+    def _behind(self, first: int, messages: list[Any]) -> list[Any]:
+        """Return the messages from an offset on."""
+        if not messages or messages[0].offset() >= first:
+            return messages
+        self._next = messages[-1].offset() + 1
+        return [message for message in messages if message.offset() >= first]
+
+    def _available(self, partition: KafkaTopicPartition, most: int) -> list[Any]:
+        """Return messages that have come, without waiting."""
+        client = self._client
+        messages: list[Any] = client.consume(most, 0)
+        if not messages and (first := client.poll(0)) is not None:  # this also serves what the client has to report
+            messages = [first]
+        if any(map(Message.error, messages)):
+            messages = self._without_errors(partition, messages, None)
+        if not messages and self._errors.refusal is not None:
+            raise self._silence(partition, None)
+        return messages
 
     def _move(self, partition: KafkaTopicPartition, offset: int) -> None:
         self._has_moved = self._partition is not None
@@ -157,7 +207,7 @@ class PartitionConsumer:
                 raise self._silence(partition, stop)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
-    def _without_errors(self, partition: KafkaTopicPartition, messages: list[Any], stop: int) -> list[Any]:
+    def _without_errors(self, partition: KafkaTopicPartition, messages: list[Any], stop: int | None) -> list[Any]:
         """Return the messages that are none; raises if one says that the partition cannot be read."""
         for message in messages:
             error = message.error()
@@ -174,7 +224,7 @@ class PartitionConsumer:
                 raise self._words.failure(doing, error)
         return [message for message in messages if message.error() is None]
 
-    def _silence(self, partition: KafkaTopicPartition, stop: int) -> FlottError:
+    def _silence(self, partition: KafkaTopicPartition, stop: int | None) -> FlottError:
         """Return the failure to raise when nothing has come for too long: the partition may be gone."""
         try:
             found = self._client.list_topics(partition.topic, timeout=LAST_QUESTION_SECONDS).topics[partition.topic]
@@ -182,10 +232,11 @@ class PartitionConsumer:
                 return ConnectorError(gone(partition, self._next))
         except confluent_kafka.KafkaException:
             pass
-        doing = f"reading topic {partition.topic}, partition {partition.partition}, from offset {self._next} to {stop}"
+        doing = f"reading topic {partition.topic}, partition {partition.partition}, from offset {self._next}"
+        doing += "" if stop is None else f" to {stop}"
         return self._words.silence(doing, self._timeout_ms, self._errors)
 
-    def _skip_lost(self, partition: KafkaTopicPartition, stop: int) -> None:
+    def _skip_lost(self, partition: KafkaTopicPartition, stop: int | None) -> None:
         """Go on behind records that the broker does not have any more, if the program says so."""
         asked = TopicPartition(partition.topic, partition.partition)
         try:
@@ -205,7 +256,7 @@ class PartitionConsumer:
                 " property auto.offset.reset to earliest; to avoid it, raise retention.ms of the topic."
             )
         log.warning("%s. The records in between are lost; the job continues, as auto.offset.reset says.", found)
-        self._renew(partition, min(oldest, stop))
+        self._renew(partition, oldest if stop is None else min(oldest, stop))
 
 
 def _with_defaults(properties: Properties) -> dict[str, Any]:
@@ -228,6 +279,7 @@ class ConsumerPool:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._idle: dict[tuple[Properties, KafkaTopicPartition], PartitionConsumer] = {}  # the oldest first
+        self._followed: WeakKeyDictionary[object, int] = WeakKeyDictionary()  #: partitions by reader
         atexit.register(self.close)
 
     def take(self, source: KafkaSource, partition: KafkaTopicPartition) -> PartitionConsumer:
@@ -236,7 +288,7 @@ class ConsumerPool:
             self._forget_if_forked()
             own = [key for key in self._idle if key[0] == source.properties]
             key = (source.properties, partition)
-            if key not in self._idle and len(own) >= KEPT_CONSUMERS:
+            if key not in self._idle and len(own) >= self._limit:
                 key = own[0]
             found = self._idle.pop(key, None)
         return found if found is not None else PartitionConsumer(source)
@@ -247,13 +299,29 @@ class ConsumerPool:
         assert partition is not None
         with self._lock:
             self._forget_if_forked()
-            replaced = [self._idle.pop((source.properties, partition), None)]
+            replaced: list[PartitionConsumer | None] = [self._idle.pop((source.properties, partition), None)]
             self._idle[source.properties, partition] = consumer
-            while len(self._idle) > KEPT_CONSUMERS:
-                replaced.append(self._idle.pop(next(iter(self._idle))))
+            replaced += self._beyond_limit()
         for each in replaced:
             if each is not None:
                 each.close()
+
+    def follow(self, reader: object, partitions: int) -> None:
+        """Keep consumers for the partitions that a reader follows from now on, beside those of other readers."""
+        with self._lock:
+            self._forget_if_forked()
+            self._followed[reader] = partitions
+            replaced = self._beyond_limit()
+        for each in replaced:
+            each.close()
+
+    @property
+    def _limit(self) -> int:
+        return max(KEPT_CONSUMERS, sum(self._followed.values()))
+
+    def _beyond_limit(self) -> list[PartitionConsumer]:
+        """Take out the consumers that are too many, those first that were not used for longest."""
+        return [self._idle.pop(next(iter(self._idle))) for _ in range(len(self._idle) - self._limit)]
 
     def close(self, properties: Properties | None = None) -> None:
         """Close the idle consumers with these properties, or all: they would go on fetching."""
@@ -270,6 +338,7 @@ class ConsumerPool:
             self._process = os.getpid()
             self._forgotten = self._idle  # referenced, so that their finalizers do not run
             self._idle = {}
+            self._followed = WeakKeyDictionary()
 
 
 POOL = ConsumerPool()

@@ -17,6 +17,8 @@ EARLIEST = ["earliest"]
 class PulsarEnumerator(SplitEnumerator):
     """A split is a partition. A subscription of each keeps its messages until they are acknowledged."""
 
+    readable_beside = False
+
     def __init__(self, source: PulsarSource):
         self._source = source
         self._consumers: dict[str, Any] = {}

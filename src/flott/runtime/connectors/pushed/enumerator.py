@@ -25,6 +25,8 @@ POLL_MS = 50
 class PushedEnumerator(SplitEnumerator):
     """Plans what has arrived."""
 
+    readable_beside = False
+
     def __init__(self, label: str, create: Callable[[], PushedStream], capacity: int):
         self._label = label
         self._receiver = PushedReceiver(create, label, capacity)

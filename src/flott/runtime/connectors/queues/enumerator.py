@@ -30,6 +30,8 @@ SLICE_MESSAGES = 100
 class QueueEnumerator(SplitEnumerator):
     """Puts the messages that have arrived into slices, acknowledges them after the checkpoint."""
 
+    readable_beside = False
+
     def __init__(self, label: str, create_client: Callable[[], QueueClient], prefetch: int, window: int = 0):
         self._label = label
         # The broker has at most ``prefetch`` messages that it may deliver again, so that many ids must be known.

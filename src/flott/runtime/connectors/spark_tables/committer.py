@@ -60,6 +60,11 @@ class SparkTableCommitter(Committer):
         self._storage: Storage | None = None
         self._progress: StagedRows | None = None
 
+    @property
+    def takes_several_epochs(self) -> bool:
+        """Return False: a checkpoint that is missing in the sequence tells that staged rows were lost."""
+        return False
+
     def open(self, job_id: str, operator_id: str) -> None:
         self._storage = open_storage(join(self._sink.staging_folder, writer_token(job_id, operator_id)))
 

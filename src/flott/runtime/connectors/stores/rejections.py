@@ -67,6 +67,10 @@ class DeadLetterCommitter(Committer):
     def __init__(self, committer: Committer):
         self._committer = committer
 
+    @property
+    def takes_several_epochs(self) -> bool:
+        return self._committer.takes_several_epochs
+
     def open(self, job_id: str, operator_id: str) -> None:
         self._committer.open(job_id, operator_id)
 

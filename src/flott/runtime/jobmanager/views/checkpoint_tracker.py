@@ -1,6 +1,7 @@
 """Tracks the checkpoints and savepoints of a job: their number, the latest ones, statistics. Driver side.
 
-Memory is bounded: ten of them are remembered as they were, a thousand as numbers.
+Memory is bounded: ten of them are remembered as they were, a thousand as numbers. Savepoints have a history of their
+own, since a job that checkpoints every second would push one out of the common history within ten seconds.
 """
 
 from __future__ import annotations
@@ -18,12 +19,20 @@ from flott.runtime.jobmanager.views.job_view import (
     RestoredView,
     Spread,
 )
-from flott.runtime.jobmaster.listener import EpochStatistics, RestoredFrom, SavepointNews, SavepointStage
+from flott.runtime.jobmaster.listener import (
+    EpochStatistics,
+    RestoredFrom,
+    SavepointNews,
+    SavepointStage,
+    SubtaskStatistics,
+)
 
 #: How many checkpoints are shown individually.
 HISTORY = 10
 #: How many completed checkpoints statistics are computed over.
 REMEMBERED_NUMBERS = 1000
+#: How many completed savepoints are remembered.
+SAVEPOINTS = 100
 
 
 class CheckpointTracker:
@@ -40,14 +49,15 @@ class CheckpointTracker:
         self._latest_failed: CheckpointView | None = None
         self._latest_savepoint: CheckpointView | None = None
         self._savepoints: dict[int, CheckpointView] = {}  #: those in progress, by number
+        self._taken: deque[CheckpointView] = deque(maxlen=SAVEPOINTS)  #: completed savepoints, oldest first
         self._ended: deque[CheckpointView] = deque(maxlen=HISTORY)  #: oldest first
         self._numbers: deque[tuple[int, int, int, int]] = deque(maxlen=REMEMBERED_NUMBERS)
 
     # --- what the job reports ----------------------------------------------------------------------------------------
 
-    def begin(self, epoch: int, now_ms: int) -> None:
-        """Track the start of an epoch."""
-        self.running = CheckpointView(epoch, "IN_PROGRESS", now_ms)
+    def begin(self, epoch: int, now_ms: int, *, pipelined: bool = False) -> None:
+        """Track the start of an epoch, or of a checkpoint of continuous tasks."""
+        self.running = CheckpointView(epoch, "IN_PROGRESS", now_ms, pipelined=pipelined)
 
     def complete(self, statistics: EpochStatistics) -> None:
         """Track a completed epoch."""
@@ -62,14 +72,9 @@ class CheckpointTracker:
             written_bytes=statistics.written_bytes,
             records=statistics.records_in,
             path=self._path(statistics.epoch),
-            tasks=tuple(
-                CheckpointTask(
-                    task.vertex, task.subtask, task.state_bytes, task.written_bytes,
-                    max(0, task.ended_ms - task.started_ms),
-                )
-                for task in statistics.subtasks
-            ),
+            tasks=tuple(checkpoint_task(task, statistics.started_at_ms) for task in statistics.subtasks),
             phases=statistics.phases,
+            pipelined=statistics.pipelined,
         )  # fmt: skip
         self.latest = view
         self._ended.append(view)
@@ -112,6 +117,7 @@ class CheckpointTracker:
         else:
             self.completed += 1
             self._latest_savepoint = view
+            self._taken.append(view)
 
     def restore(self, restored: RestoredFrom, now_ms: int) -> None:
         """Track that the job was restored from a checkpoint."""
@@ -153,6 +159,7 @@ class CheckpointTracker:
             state_bytes=state_bytes,
             written_bytes=written_bytes,
             records=records,
+            savepoints=tuple(reversed(self._taken)),
         )
 
     @staticmethod
@@ -168,6 +175,27 @@ class CheckpointTracker:
         return str(Path(self._directory, paths.checkpoint(epoch))) if self._directory else None
 
 
+def checkpoint_task(task: SubtaskStatistics, triggered_ms: int) -> CheckpointTask:
+    """Return the part of a subtask in a checkpoint that was triggered then."""
+    times = task.checkpoint
+    if times is None:
+        took_ms = max(0, task.ended_ms - task.started_ms)
+        return CheckpointTask(task.vertex, task.subtask, task.state_bytes, task.written_bytes, took_ms)
+    return CheckpointTask(
+        task.vertex,
+        task.subtask,
+        task.state_bytes,
+        task.written_bytes,
+        max(0, round(times.durable_ms) - triggered_ms),
+        start_delay_ms=max(0, times.barrier_ms - triggered_ms),
+        alignment_ms=round(times.alignment_ms),
+        sync_ms=round(times.sync_ms),
+        async_ms=round(times.async_ms),
+        unaligned=times.unaligned,
+        persisted_bytes=times.persisted_bytes,
+    )
+
+
 def spread_of(numbers: Sequence[float]) -> Spread:
     """Return the distribution of numbers. Percentiles are interpolated, as in Flink.
 
@@ -177,13 +205,14 @@ def spread_of(numbers: Sequence[float]) -> Spread:
     if not numbers:
         return Spread()
     ordered = sorted(numbers)
-    p50, p90, p95, p99, p999 = (_percentile(ordered, share) for share in (0.5, 0.9, 0.95, 0.99, 0.999))
+    p50, p90, p95, p99, p999 = (percentile(ordered, share) for share in (0.5, 0.9, 0.95, 0.99, 0.999))
     return Spread(
         ordered[0], ordered[-1], sum(ordered) / len(ordered), p50, p90, p95, p99, p999, count=len(ordered)
     )  # fmt: skip
 
 
-def _percentile(ordered: Sequence[float], share: float) -> float:
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return a percentile of ordered numbers, interpolated as in Flink."""
     position = share * (len(ordered) + 1) - 1
     if position <= 0:
         return float(ordered[0])

@@ -27,6 +27,7 @@ class VertexOutline:
     max_parallelism: int
     operators: tuple[ChainedOperatorView, ...]
     inputs: tuple[InputView, ...]
+    edges: tuple[int, ...]  #: the index of each input's edge in the job graph
     scopes: dict[OperatorId, str]  #: names of the operators in metric names
     head: OperatorId
     is_source: bool
@@ -58,6 +59,7 @@ def outline(graph: JobGraph) -> tuple[VertexOutline, ...]:
                     for op in vertex.operators
                 ),
                 inputs=tuple(InputView(edge.source, edge.partitioning.label, edge.input_index) for edge in edges),
+                edges=tuple(edge.index for edge in edges),
                 scopes=scopes,
                 head=vertex.head.id,
                 is_source=vertex.is_source,

@@ -65,6 +65,7 @@ class PastEpoch:
     parallelism: int = 0
     backlog: bool = False
     failure: str | None = None
+    pipelined: bool = False  #: it is the checkpoint of continuous tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class JobEvent:
     """Something that happened to a job."""
 
     at_ms: int
-    kind: str  #: status, failure, restored, rescale or savepoint
+    kind: str  #: status, failure, restart, restored, rescale, mode or savepoint
     text: str
     epoch: int | None = None
 
@@ -127,7 +128,7 @@ class JobHistory:
         self._epochs.extend(one for one in reversed(failed) if (one.epoch, one.start_ms) not in self._known_failed)
         self._known_failed = {(one.epoch, one.start_ms) for one in failed}
         at_work = [one for one in view.checkpoints.history if is_epoch(one) and one.status == "IN_PROGRESS"]
-        self._running = PastEpoch(at_work[0].id, "RUNNING", at_work[0].triggered_ms) if at_work else None
+        self._running = _running(at_work[0]) if at_work else None
 
     def _note_events(self, view: JobView) -> None:
         found = dict.fromkeys(events_of(view))
@@ -213,25 +214,35 @@ def completed(view: EpochView) -> PastEpoch:
         view.written_bytes,
         view.parallelism,
         view.backlog,
+        pipelined=view.pipelined,
     )
 
 
 def failed_epoch(view: CheckpointView) -> PastEpoch:
     """Return a failed epoch."""
     reason = (view.failure or "").partition("\n")[0]
-    return PastEpoch(view.id, "FAILED", view.triggered_ms, view.acknowledged_ms, failure=reason[:MAX_TEXT])
+    return PastEpoch(
+        view.id, "FAILED", view.triggered_ms, view.acknowledged_ms, failure=reason[:MAX_TEXT], pipelined=view.pipelined
+    )
+
+
+def _running(view: CheckpointView) -> PastEpoch:
+    return PastEpoch(view.id, "RUNNING", view.triggered_ms, pipelined=view.pipelined)
 
 
 def events_of(view: JobView) -> Iterator[JobEvent]:
     """Return the events that a view knows of."""
     for status, at_ms in view.timestamps.items():
         if at_ms != NEVER and status is not JobStatus.INITIALIZING:
-            yield JobEvent(at_ms, "status", status.name)
+            yield JobEvent(at_ms, "restart" if status is JobStatus.RESTARTING else "status", status.name)
     for failure in view.failures:
         epoch = None if failure.card is None else failure.card.epoch
         yield JobEvent(failure.at_ms, "failure", failure.text.partition("\n")[0][:MAX_TEXT], epoch)
     for rescale in view.rescales:
         yield JobEvent(rescale.at_ms, "rescale", ", ".join(rescale.changes)[:MAX_TEXT], rescale.epoch)
+    for change in view.mode_changes:
+        now = "pipelined" if change.mode == "pipelined" else "in epochs"
+        yield JobEvent(change.at_ms, "mode", f"{now}: {change.reason}", change.checkpoint)
     if (restored := view.checkpoints.restored) is not None:
         kind = "savepoint" if restored.is_savepoint else "checkpoint"
         yield JobEvent(restored.restored_ms, "restored", f"{kind} {restored.id}", restored.id)

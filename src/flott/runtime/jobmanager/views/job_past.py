@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from flott.common.job_status import JobStatus
-from flott.runtime.jobmanager.views.job_view import FailureView, JobView
+from flott.runtime.jobmanager.views.checkpoint_tracker import SAVEPOINTS
+from flott.runtime.jobmanager.views.job_view import CheckpointView, FailureView, JobView
 
 #: How many failures are remembered.
 _FAILURES = 16
@@ -31,6 +32,7 @@ class JobPast:
     restarts: int = 0  #: those that dead processes counted, and their deaths
     failures: tuple[FailureView, ...] = ()
     truncated: bool = False
+    savepoints: tuple[CheckpointView, ...] = ()  #: those that dead processes completed, newest first
     cancelling_ms: int | None = None  #: when it was ordered to be cancelled
 
     def cancelled(self, now_ms: int) -> JobPast:
@@ -46,6 +48,7 @@ class JobPast:
             restarts=shown.restarts + 1,
             failures=(failure, *shown.failures)[:_FAILURES],
             truncated=shown.failures_truncated or len(shown.failures) >= _FAILURES,
+            savepoints=shown.checkpoints.savepoints,
         )
 
     def shown(self, view: JobView) -> JobView:
@@ -57,6 +60,7 @@ class JobPast:
             status = JobStatus.CANCELLING
             timestamps[status] = self.cancelling_ms
         failures = (*view.failures, *self.failures)
+        savepoints = (*view.checkpoints.savepoints, *self.savepoints)[:SAVEPOINTS]
         metrics = dict(view.metrics)
         for name in _COUNTS & metrics.keys():
             metrics[name] += self.restarts
@@ -69,6 +73,7 @@ class JobPast:
             failures_truncated=view.failures_truncated or self.truncated or len(failures) > _FAILURES,
             restarts=view.restarts + self.restarts,
             metrics=metrics,
+            checkpoints=replace(view.checkpoints, savepoints=savepoints),
         )
 
 
@@ -81,6 +86,7 @@ def without_process(view: JobView, now_ms: int) -> JobView:
         last_modified_ms=now_ms,
         failures=(),
         failures_truncated=False,
+        checkpoints=replace(view.checkpoints, savepoints=()),
         metrics={**view.metrics, **dict.fromkeys(_COUNTS & view.metrics.keys(), 0)},
         restarts=0,
         records_per_second=0.0,

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from flott.common import _options as options
+from flott.common._durations import rounded_millis
 from flott.common._late_records import LedgerEntry
 from flott.common.configuration import Configuration
 from flott.common.job_status import JobStatus
@@ -24,16 +25,19 @@ from flott.runtime.jobmanager.views.job_view import (
     FailureCardView,
     FailureView,
     JobView,
+    ModeChangeView,
     RescaleView,
     TaskState,
     bounded,
 )
+from flott.runtime.jobmanager.views.latency_tracker import LatencyTracker
 from flott.runtime.jobmanager.views.rates import RecentGrowth
 from flott.runtime.jobmanager.views.task_tracker import Moment, TaskTracker
 from flott.runtime.jobmaster import ledger
 from flott.runtime.jobmaster.listener import (
     EpochStatistics,
     JobFailure,
+    ModeChange,
     RestoredFrom,
     SavepointNews,
 )
@@ -45,11 +49,13 @@ from flott.runtime.jobmaster.restart import (
     RestartStrategy,
     strategy_of,
 )
+from flott.runtime.pipelined.control import SubtaskLoad, TaskWait
 
 #: How many failures and epochs are remembered.
 FAILURES = 16
 EPOCHS = 20
 RESCALES = 8
+MODE_CHANGES = 20
 
 
 class JobTracker:
@@ -83,12 +89,17 @@ class JobTracker:
         self._checkpoints = CheckpointTracker(checkpoint_directory)
         self._epochs: deque[EpochView] = deque(maxlen=EPOCHS)
         self._rescales: deque[RescaleView] = deque(maxlen=RESCALES)
+        self._configured_mode = options.read(configuration, options.EXECUTION_MODE)
+        self._mode = "pipelined" if self._configured_mode == "pipelined" else "epochs"
+        self._mode_changes: deque[ModeChangeView] = deque(maxlen=MODE_CHANGES)
+        self._mode_change_count = 0
         self._ledger: Mapping[OperatorId, LedgerEntry] = {}
         self._last: EpochStatistics | None = None
         self._records_in = 0
         self._records_out = 0
         self._accumulators: tuple[bytes | None, Mapping[str, tuple[str, str]]] = (None, {})
         self._tasks = TaskTracker(now)
+        self._latencies = LatencyTracker(options.read(configuration, options.LATENCY_HISTORY))
         self._growth: RecentGrowth[str] = RecentGrowth(now.seconds)
         self.graph(now, graph)
 
@@ -97,11 +108,22 @@ class JobTracker:
     def graph(self, now: Moment, graph: JobGraph) -> None:
         """Track the graph of the job, the first one or a changed one."""
         self._tasks.lay_out(now, graph, self._restarts)
+        self._latencies.lay_out(graph)
         self._modified_ms = now.ms
 
     def rescaled(self, now: Moment, epoch: int, changes: Sequence[ParallelismChange]) -> None:
         """Track a change of parallelism."""
+        self._tasks.started_again()
         self._rescales.append(RescaleView(epoch, now.ms, tuple(map(str, changes))))
+
+    def mode_changed(self, now: Moment, change: ModeChange) -> None:
+        """Track that an adaptive job continues in the other mode."""
+        self._mode = change.mode
+        self._tasks.started_again()
+        self._latencies.forget()
+        self._mode_change_count += 1
+        self._mode_changes.append(ModeChangeView(change.mode, change.checkpoint_id, now.ms, change.reason))
+        self._modified_ms = now.ms
 
     def status(self, now: Moment, status: JobStatus) -> None:
         """Track a change of the job's status."""
@@ -114,11 +136,28 @@ class JobTracker:
             self._checkpoints.end()
             self._tasks.end(now, self._final_state)
 
+    def waiting(self, now: Moment, waits: tuple[TaskWait, ...]) -> None:
+        """Note what tasks wait for."""
+        self._tasks.waiting(waits)
+
+    def loaded(self, now: Moment, loads: tuple[SubtaskLoad, ...]) -> None:
+        """Track what subtasks have done since the start of the tasks, while their checkpoint is not complete."""
+        self._tasks.loaded(self._epoch_began, now, loads)
+
     def epoch_began(self, now: Moment, epoch: int) -> None:
         """Track the start of an epoch."""
         self._checkpoints.begin(epoch, now.ms)
         self._epoch_began = now
         self._tasks.run(now)
+
+    def interval_began(self, now: Moment, epoch: int) -> None:
+        """Track that tasks of a pipelined job run on towards a checkpoint."""
+        self._epoch_began = now
+        self._tasks.run(now)
+
+    def checkpoint_began(self, now: Moment, epoch: int) -> None:
+        """Track that the barriers of a pipelined job's checkpoint were sent."""
+        self._checkpoints.begin(epoch, now.ms, pipelined=True)
 
     def epoch(self, now: Moment, statistics: EpochStatistics) -> None:
         """Track a completed epoch."""
@@ -129,6 +168,7 @@ class JobTracker:
         self._last = statistics
         self._ledger = ledger.add(self._ledger, statistics.ledger)
         self._tasks.add(self._epoch_began, now, statistics.subtasks, statistics.pending)
+        self._latencies.add(statistics.subtasks)
         self._epochs.append(
             EpochView(
                 statistics.epoch,
@@ -143,6 +183,7 @@ class JobTracker:
                 statistics.backlog,
                 statistics.started_at_ms or NEVER,
                 statistics.written_bytes,
+                statistics.pipelined,
             )
         )
 
@@ -166,6 +207,7 @@ class JobTracker:
         """Track a restart."""
         self._restarts += 1
         self._tasks.restart(now, self._restarts)
+        self._latencies.forget()
 
     def restored(self, now: Moment, restored: RestoredFrom) -> None:
         """Track that the job was restored from a checkpoint."""
@@ -209,6 +251,10 @@ class JobTracker:
             restart_strategy=self._restart_strategy,
             rescales=tuple(self._rescales),
             ledger={str(ident): entry for ident, entry in self._ledger.items()},
+            configured_mode=self._configured_mode,
+            mode=self._mode,
+            mode_changes=tuple(self._mode_changes),
+            latencies=self._latencies.view(),
         )
 
     def _totals(self) -> dict[str, tuple[float, ...]]:
@@ -237,6 +283,8 @@ class JobTracker:
             "lastCheckpointCompletedTimestamp": latest.acknowledged_ms if latest is not None else -1,
             "lastCompletedCheckpointId": latest.id if latest is not None else -1,
             "lastCheckpointRestoreTimestamp": checkpoints.restored.restored_ms if checkpoints.restored else -1,
+            "numModeChanges": self._mode_change_count,
+            "isPipelined": int(self._mode == "pipelined" and not ended),
             "numRecordsIn": self._records_in,
             "numRecordsOut": self._records_out,
             "numRecordsInPerSecond": read,
@@ -299,11 +347,15 @@ def in_words(strategy: RestartStrategy) -> str:
     """Describe a restart strategy."""
     match strategy:
         case FixedDelay(attempts, delay_ms):
-            return f"Restart at most {attempts} times, each after {delay_ms} ms"
+            times = "1 time" if attempts == 1 else f"{attempts} times"
+            return f"Restart at most {times}, {rounded_millis(delay_ms)} after a failure"
         case FailureRate(max_failures, interval_ms, delay_ms):
-            return f"Restart after {delay_ms} ms, unless more than {max_failures} failures come in {interval_ms} ms"
+            failures = "1 failure comes" if max_failures == 1 else f"{max_failures} failures come"
+            rate = f"more than {failures} in {rounded_millis(interval_ms)}"
+            return f"Restart {rounded_millis(delay_ms)} after a failure, unless {rate}"
         case ExponentialDelay(initial_ms, max_ms, multiplier):
-            return f"Restart after {initial_ms} ms, and {multiplier:g} times as late each time, up to {max_ms} ms"
+            growth = f"{multiplier:g} times as late after each further one, up to {rounded_millis(max_ms)}"
+            return f"Restart {rounded_millis(initial_ms)} after a failure, and {growth}"
     return "No restart"
 
 

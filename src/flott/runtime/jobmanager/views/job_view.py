@@ -60,6 +60,12 @@ class InputView:
     source: str  #: the vertex it comes from
     ship_strategy: str  #: FORWARD, HASH, REBALANCE, BROADCAST, ...
     number: int  #: which input of the vertex's head
+    #: Totals of what came in on it since the job's process has started, over all subtasks. None: archived by an
+    #: earlier version, which did not count them.
+    records: int | None = None
+    bytes: int | None = None
+    records_per_second: float = 0.0
+    bytes_per_second: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class SubtaskView:
     #: Metrics by operator: of the engine (numRecordsIn, numRecordsOut, numLateRecordsDropped, currentOutputWatermark,
     #: ...) and the user's own. The key is the operator's name as Flink writes it in metric names.
     metrics: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
+    waits_for: str = ""  #: in a pipelined job: why it has not worked for a second although it has something to do
 
 
 @dataclass(frozen=True)
@@ -148,7 +155,13 @@ class CheckpointTask:
     subtask: int
     state_bytes: int  #: all its state
     written_bytes: int  #: what this checkpoint added
-    duration_ms: int
+    duration_ms: int  #: of its part in the epoch; of a pipelined job: from the trigger until its files were durable
+    start_delay_ms: int = 0  #: from the trigger to the first barrier
+    alignment_ms: int = 0  #: from the first barrier to the last
+    sync_ms: int | None = None  #: while it processed nothing; None: all of its duration, because it ran in an epoch
+    async_ms: int = 0  #: while files were written beside processing
+    unaligned: bool = False  #: barriers have overtaken buffers, or might have
+    persisted_bytes: int = 0  #: of buffers that were overtaken
 
 
 @dataclass(frozen=True)
@@ -170,12 +183,14 @@ class CheckpointView:
     discarded: bool = False
     failure: str | None = None
     tasks: tuple[CheckpointTask, ...] = ()
-    #: Durations in ms by phase of the epoch: plan, schedule, run, ack, commit.
+    #: Durations in ms by phase: plan, schedule, run, ack, commit of an epoch; align, sync, files, ack, commit of the
+    #: checkpoint of a pipelined job.
     phases: Mapping[str, float] = field(default_factory=dict)
+    pipelined: bool = False  #: tasks ran continuously, and barriers went through them
 
     @property
     def duration_ms(self) -> int:
-        """Return the time from the plan to the last acknowledgement."""
+        """Return the time from the plan, or from the barriers, to the last acknowledgement."""
         return max(0, self.acknowledged_ms - self.triggered_ms) if self.acknowledged_ms != NEVER else 0
 
 
@@ -205,6 +220,33 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class LatencyView:
+    """The ages of the last latency markers that have come to an operator, in milliseconds."""
+
+    operator: str  #: its id
+    subtask: int
+    source: str | None = None  #: its id; None: markers of all sources
+    source_subtask: int | None = None  #: None: markers of all its subtasks
+    count: int = 0  #: of all markers so far
+    minimum: float = 0
+    maximum: float = 0
+    mean: float = 0
+    stddev: float = 0
+    percentiles: Mapping[str, float] = field(default_factory=dict)  #: by the quantile, as text: 0.5, 0.75, ...
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return what it describes, by the names and in the order of Flink's metric groups."""
+        parts = {
+            "source_id": self.source,
+            "source_subtask_index": self.source_subtask,
+            "operator_id": self.operator,
+            "operator_subtask_index": self.subtask,
+        }
+        return {name: str(part) for name, part in parts.items() if part is not None}
+
+
+@dataclass(frozen=True)
 class CheckpointsView:
     """Statistics of a job's checkpoints."""
 
@@ -221,6 +263,7 @@ class CheckpointsView:
     state_bytes: Spread = field(default_factory=Spread)
     written_bytes: Spread = field(default_factory=Spread)
     records: Spread = field(default_factory=Spread)
+    savepoints: tuple[CheckpointView, ...] = ()  #: the completed ones, newest first, of former processes as well
 
 
 @dataclass(frozen=True)
@@ -268,6 +311,16 @@ class RescaleView:
 
 
 @dataclass(frozen=True)
+class ModeChangeView:
+    """An adaptive job has continued in the other mode."""
+
+    mode: str  #: epochs or pipelined
+    checkpoint: int  #: the last one of the former mode; 0: there was none
+    at_ms: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class EpochView:
     """One completed epoch."""
 
@@ -283,6 +336,7 @@ class EpochView:
     backlog: bool
     started_ms: int = NEVER
     written_bytes: int = 0
+    pipelined: bool = False  #: it is the checkpoint of continuous tasks
 
     @property
     def began_ms(self) -> int:
@@ -331,6 +385,10 @@ class JobView:
     process: int = 0  #: the id of the job's process
     rescales: tuple[RescaleView, ...] = ()  #: the last eight of this run, oldest first
     ledger: Mapping[str, LedgerEntry] = field(default_factory=dict)  #: the late-data ledger, by the operator's id
+    configured_mode: str = "epochs"  #: epochs, pipelined or adaptive
+    mode: str = "epochs"  #: the present one: epochs or pipelined
+    mode_changes: tuple[ModeChangeView, ...] = ()  #: the last twenty of this run, oldest first
+    latencies: tuple[LatencyView, ...] = ()  #: as latency markers show them, if there are any
 
     @property
     def parallelism(self) -> int:

@@ -1,5 +1,8 @@
 """Tracks the subtasks of a job: their states, their metrics, how busy they are. Driver side.
 
+Numbers come with completed epochs. Subtasks of pipelined jobs also tell, about once a second, how busy they are and how
+many records they have had since their start: the views have whichever of the two knows more.
+
 A subtask keeps its totals through restarts. Totals of subtasks that a change of parallelism has removed stay with their
 vertex.
 """
@@ -7,7 +10,7 @@ vertex.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flott.common.watermark_strategy import MAX_WATERMARK, MIN_WATERMARK
 from flott.datastream.connectors.base import Pending
@@ -42,9 +45,13 @@ from flott.metrics._engine_metrics import (
 )
 from flott.metrics.metricbase import combine
 from flott.runtime.jobmanager.views.graph_view import VertexOutline, outline
-from flott.runtime.jobmanager.views.job_view import NEVER, SubtaskView, TaskState, Traffic, VertexView
+from flott.runtime.jobmanager.views.job_view import NEVER, InputView, SubtaskView, TaskState, Traffic, VertexView
 from flott.runtime.jobmanager.views.rates import RecentGrowth
 from flott.runtime.jobmaster.listener import OperatorStatistics, SubtaskStatistics
+from flott.runtime.pipelined.control import SubtaskLoad, TaskWait
+
+#: Counters of subtasks that are also told between checkpoints.
+LIVE = (TASK_RECORDS_IN.name, TASK_RECORDS_OUT.name, TASK_BUSY_MS.name, TASK_BACK_PRESSURED_MS.name)
 
 #: A subtask of a vertex, or of an operator.
 Place = tuple[str, int]
@@ -86,6 +93,36 @@ class OperatorTotals:
 
 
 @dataclass
+class LiveCounts:
+    """What a subtask has done since the start of its tasks: as completed epochs say, and as it has told itself."""
+
+    reported: dict[str, int | float] = field(default_factory=dict)
+    told: Mapping[str, int | float] = field(default_factory=dict)
+    counted: dict[str, int | float] = field(default_factory=dict)  #: the larger of the two so far
+
+    def report(self, epoch: Mapping[str, int | float]) -> dict[str, int | float]:
+        """Add an epoch, and return what was not counted before."""
+        for name in LIVE:
+            self.reported[name] = self.reported.get(name, 0) + epoch.get(name, 0)
+        return self._growth()
+
+    def tell(self, load: SubtaskLoad) -> dict[str, int | float]:
+        """Take what the subtask tells, and return what was not counted before."""
+        self.told = dict(
+            zip(LIVE, (load.records_in, load.records_out, load.busy_ms, load.back_pressured_ms), strict=True)
+        )
+        return self._growth()
+
+    def _growth(self) -> dict[str, int | float]:
+        grown = {}
+        for name in LIVE:
+            before = self.counted.get(name, 0)
+            self.counted[name] = max(before, self.reported.get(name, 0), self.told.get(name, 0))
+            grown[name] = self.counted[name] - before
+        return grown
+
+
+@dataclass
 class SubtaskTracker:
     """The state and the totals of one vertex subtask."""
 
@@ -98,6 +135,7 @@ class SubtaskTracker:
     measures: dict[str, int | float] = field(default_factory=dict)  #: of the engine's metrics
     last: SubtaskStatistics | None = None
     in_epoch: bool = False  #: whether it works or waits is not known until the epoch ends
+    live: LiveCounts = field(default_factory=LiveCounts)  #: replaced when its tasks are started again
 
     def move(self, state: TaskState, now_ms: int) -> None:
         """Change the state."""
@@ -132,12 +170,23 @@ class SubtaskTracker:
 
     def add(self, epoch: SubtaskStatistics, now: Moment, modes: Modes) -> None:
         """Add a completed epoch."""
-        used_ms = epoch.measures.get(TASK_BUSY_MS.name, 0.0) + epoch.measures.get(TASK_BACK_PRESSURED_MS.name, 0.0)
-        idle_ms = max(0.0, (now.seconds - self.since) * 1000 - used_ms)
         moved = self.last is not None and self.last.place.executor != epoch.place.executor
-        _add(self.measures, {**epoch.measures, TASK_IDLE_MS.name: idle_ms, TASK_MOVES.name: int(moved)}, modes)
-        self.since, self.in_epoch = now.seconds, False
+        known = {name: value for name, value in epoch.measures.items() if name not in LIVE}
+        _add(self.measures, {**known, TASK_MOVES.name: int(moved)}, modes)
+        self._grow(self.live.report(epoch.measures), now, modes)
+        self.in_epoch = False
         self.last = epoch
+
+    def load(self, load: SubtaskLoad, now: Moment, modes: Modes) -> None:
+        """Add what it tells before its epoch is complete."""
+        self._grow(self.live.tell(load), now, modes)
+
+    def _grow(self, grown: Mapping[str, int | float], now: Moment, modes: Modes) -> None:
+        """Add to the counters. The time since they grew last in which it did not work was spent waiting."""
+        used_ms = grown[TASK_BUSY_MS.name] + grown[TASK_BACK_PRESSURED_MS.name]
+        idle_ms = max(0.0, (now.seconds - self.since) * 1000 - used_ms)
+        _add(self.measures, {**grown, TASK_IDLE_MS.name: idle_ms}, modes)
+        self.since = now.seconds
 
 
 class TaskTracker:
@@ -149,18 +198,29 @@ class TaskTracker:
         self._operators: dict[Place, OperatorTotals] = {}
         self._former: dict[VertexId, Traffic] = {}
         self._former_measures: list[Mapping[str, int | float]] = []  #: of removed operator subtasks
-        self._task_rated = [row.rate_of or "" for row in meters_of(Scope.TASK)]
+        self._live_rows = [row for row in meters_of(Scope.TASK) if row.rate_of in LIVE]
+        self._task_rows = [row for row in meters_of(Scope.TASK) if row.rate_of not in LIVE]
         self._operator_rated = [row.rate_of or "" for row in meters_of(Scope.OPERATOR)]
         self._pending: Mapping[OperatorId, Pending] = {}
+        self._waits: dict[Place, str] = {}
         self._totals: dict[Place, Sequence[float]] = {}
         self._growth: RecentGrowth[Place] = RecentGrowth(now.seconds)
+        #: The same of what is also told between checkpoints. What grows with checkpoints only has grown all the while.
+        self._live_totals: dict[Place, Sequence[float]] = {}
+        self._live_growth: RecentGrowth[Place] = RecentGrowth(now.seconds)
+        self._edges = EdgeTracker(now)
 
     # --- what the job reports ----------------------------------------------------------------------------------------
+
+    def waiting(self, waits: Iterable[TaskWait]) -> None:
+        """Note what tasks wait for; the others do not."""
+        self._waits = {(vertex, wait.subtask): wait.reason for wait in waits for vertex in wait.vertices}
 
     def lay_out(self, now: Moment, graph: JobGraph, attempt: int) -> None:
         """Track the graph of the job, the first one or a changed one."""
         chains = {vertex.id: vertex.scopes for vertex in self._vertices}
         self._vertices = outline(graph)
+        self._edges.lay_out(self._vertices)
         places = {(vertex.id, index) for vertex in graph.vertices for index in range(vertex.parallelism)}
         operators = {(op.id, index) for v in graph.vertices for op in v.operators for index in range(v.parallelism)}
         gone = [place for place in self._subtasks if place not in places]
@@ -171,6 +231,7 @@ class TaskTracker:
         self._operators = {place: totals for place, totals in self._operators.items() if place in operators}
         same = {vertex.id for vertex in self._vertices if chains.get(vertex.id) == vertex.scopes}
         self._totals = {at: totals for at, totals in self._totals.items() if at in places and at[0] in same}
+        self._live_totals = {at: totals for at, totals in self._live_totals.items() if at in self._totals}
         for place in sorted(places - self._subtasks.keys()):
             stamps = {TaskState.CREATED: now.ms, TaskState.SCHEDULED: now.ms}
             self._subtasks[place] = SubtaskTracker(now.seconds, stamps, attempt=attempt)
@@ -180,6 +241,8 @@ class TaskTracker:
                 if (outlined.id, index) not in self._totals:
                     totals = self._totals[outlined.id, index] = self._count(outlined.id, index, outlined.scopes)
                     self._growth.begin((outlined.id, index), totals)
+                    live = self._live_totals[outlined.id, index] = self._count_live((outlined.id, index))
+                    self._live_growth.begin((outlined.id, index), live)
 
     def run(self, now: Moment) -> None:
         """Start an epoch: all subtasks run."""
@@ -198,12 +261,30 @@ class TaskTracker:
     ) -> None:
         """Add an epoch that has completed now."""
         self._growth.about_to_grow(began.seconds, now.seconds, self._totals)
+        self._live_growth.about_to_grow(began.seconds, now.seconds, self._live_totals)
+        epochs = tuple(epochs)
+        self._edges.add(began, now, epochs)
         self._pending = pending
         task_modes, operator_modes = modes_of(Scope.TASK), modes_of(Scope.OPERATOR)
         for epoch in epochs:
             self._add(epoch, now, task_modes, operator_modes)
         for subtask in self._subtasks.values():
             subtask.in_epoch = False  # subtasks without a part in the epoch waited
+
+    def loaded(self, began: Moment, now: Moment, loads: Iterable[SubtaskLoad]) -> None:
+        """Add what subtasks tell while the checkpoint of an interval is not complete."""
+        self._live_growth.about_to_grow(began.seconds, now.seconds, self._live_totals)
+        modes = modes_of(Scope.TASK)
+        for load in loads:
+            place = (load.vertex, load.subtask)
+            if (subtask := self._subtasks.get(place)) is not None:
+                subtask.load(load, now, modes)
+                self._live_totals[place] = self._count_live(place)
+
+    def started_again(self) -> None:
+        """Note that tasks have started again: the loads that they send count from now on."""
+        for subtask in self._subtasks.values():
+            subtask.live = LiveCounts()
 
     def _add(self, epoch: SubtaskStatistics, now: Moment, task_modes: Modes, operator_modes: Modes) -> None:
         place = (epoch.vertex, epoch.subtask)
@@ -218,19 +299,25 @@ class TaskTracker:
                 operator = self._operators[at] = OperatorTotals()
             operator.add(statistics, operator_modes)
         self._totals[place] = self._count(epoch.vertex, epoch.subtask, epoch.operators)
+        self._live_totals[place] = self._count_live(place)
 
     def _count(self, vertex: VertexId, index: int, operators: Iterable[OperatorId]) -> list[float]:
         """Return the totals of a subtask whose rates are computed, in the order of the meters."""
         own = self._subtasks[vertex, index].measures
-        totals = [own.get(name, 0) for name in self._task_rated]
+        totals = [own.get(row.rate_of or "", 0) for row in self._task_rows]
         for ident in operators:
             operator = self._operators.get((ident, index))
             measures = operator.measures if operator is not None else {}
             totals += (measures.get(name, 0) for name in self._operator_rated)
         return totals
 
+    def _count_live(self, place: Place) -> list[float]:
+        own = self._subtasks[place].measures
+        return [own.get(row.rate_of or "", 0) for row in self._live_rows]
+
     def restart(self, now: Moment, attempt: int) -> None:
         """Track a restart."""
+        self.started_again()
         for subtask in self._subtasks.values():
             subtask.in_epoch = False
             subtask.attempt = attempt
@@ -251,14 +338,25 @@ class TaskTracker:
     def view(self, now: Moment, ended: bool) -> tuple[VertexView, ...]:
         """Return all vertices. Those of a job that has ended have no rates."""
         rates = {} if ended else self._growth.rates(now.seconds, self._totals)
-        return tuple(self._vertex(vertex, now, rates) for vertex in self._vertices)
+        live = {} if ended else self._live_growth.rates(now.seconds, self._live_totals)
+        inputs = self._edges.inputs(now, ended)
+        return tuple(self._vertex(vertex, inputs[vertex.id], now, rates, live) for vertex in self._vertices)
 
-    def _vertex(self, vertex: VertexOutline, now: Moment, rates: Mapping[Place, list[float]]) -> VertexView:
+    def _vertex(
+        self,
+        vertex: VertexOutline,
+        inputs: tuple[InputView, ...],
+        now: Moment,
+        rates: Mapping[Place, list[float]],
+        live: Mapping[Place, list[float]],
+    ) -> VertexView:
         records = [self._subtasks[vertex.id, index] for index in range(vertex.parallelism)]
-        none = [0.0] * (len(self._task_rated) + len(self._operator_rated) * len(vertex.scopes))
+        none = [0.0] * (len(self._task_rows) + len(self._operator_rated) * len(vertex.scopes))
+        no_live = [0.0] * len(self._live_rows)
         subtasks = tuple(
-            self._subtask(vertex, index, record, now, rates.get((vertex.id, index), none))
+            self._subtask(vertex, index, record, now, rates.get(place, none), live.get(place, no_live))
             for index, record in enumerate(records)
+            for place in ((vertex.id, index),)
         )
         begun = [record.start_ms for record in records if record.start_ms != NEVER]
         ended = [record.end_ms for record in records]
@@ -269,7 +367,7 @@ class TaskTracker:
             max_parallelism=vertex.max_parallelism,
             state=state_of_all([record.state for record in records]),
             operators=vertex.operators,
-            inputs=vertex.inputs,
+            inputs=inputs,
             subtasks=subtasks,
             slot_sharing_group=vertex.slot_sharing_group,
             start_ms=min(begun, default=NEVER),
@@ -279,10 +377,17 @@ class TaskTracker:
         )
 
     def _subtask(
-        self, vertex: VertexOutline, index: int, record: SubtaskTracker, now: Moment, rates: list[float]
+        self,
+        vertex: VertexOutline,
+        index: int,
+        record: SubtaskTracker,
+        now: Moment,
+        rates: list[float],
+        live: list[float],
     ) -> SubtaskView:
-        last, own_rates = record.last, len(self._task_rated)
-        rates_of_task = dict(zip(meters_of(Scope.TASK), rates[:own_rates], strict=True))
+        last, own_rates = record.last, len(self._task_rows)
+        rates_of_task = dict(zip(self._task_rows, rates[:own_rates], strict=True))
+        rates_of_task |= zip(self._live_rows, live, strict=True)
         busy = min(1.0, rates_of_task[TASK_BUSY_RATE] / 1000)
         back_pressured = min(1.0 - busy, rates_of_task[TASK_BACK_PRESSURED_RATE] / 1000)
         watermark = _watermark(vertex, last)
@@ -313,6 +418,7 @@ class TaskTracker:
             watermark=watermark,
             state_bytes=int(own[STATE_BYTES.name]),
             own_metrics=own,
+            waits_for=self._waits.get((vertex.id, index), ""),
             metrics={
                 scope: self._operator_metrics(ident, index, now, rates[at : at + step])
                 for (ident, scope), at in zip(
@@ -366,6 +472,57 @@ class TaskTracker:
                 if pending.bytes is not None:
                     values[PENDING_BYTES.name] = pending.bytes
         return values
+
+
+class EdgeTracker:
+    """Tracks how many records and bytes have come in on every edge."""
+
+    def __init__(self, now: Moment) -> None:
+        self._vertices: tuple[VertexOutline, ...] = ()
+        #: Records and bytes of each edge into a vertex, one after the other. Replaced, never changed.
+        self._totals: dict[VertexId, list[float]] = {}
+        self._growth: RecentGrowth[VertexId] = RecentGrowth(now.seconds)
+
+    def lay_out(self, vertices: tuple[VertexOutline, ...]) -> None:
+        """Track the edges of a graph. Those of a vertex that has the same inputs as before are counted on."""
+        known = {vertex.id: vertex.inputs for vertex in self._vertices}
+        self._vertices = vertices
+        former = self._totals
+        self._totals = {vertex.id: former.get(vertex.id, [0.0] * 2 * len(vertex.inputs)) for vertex in vertices}
+        for vertex in vertices:
+            if known.get(vertex.id) != vertex.inputs:
+                totals = self._totals[vertex.id] = [0.0] * 2 * len(vertex.inputs)
+                self._growth.begin(vertex.id, totals)
+
+    def add(self, began: Moment, now: Moment, epochs: Sequence[SubtaskStatistics]) -> None:
+        """Add an epoch that has completed now."""
+        self._growth.about_to_grow(began.seconds, now.seconds, self._totals)
+        by_vertex: dict[VertexId, list[Mapping[int, tuple[int, int]]]] = {}
+        for epoch in epochs:
+            by_vertex.setdefault(epoch.vertex, []).append(epoch.edges)
+        for vertex in self._vertices:
+            counted = by_vertex.get(vertex.id, [])
+            grown = [sum(one[edge][part] for one in counted if edge in one) for edge in vertex.edges for part in (0, 1)]
+            self._totals[vertex.id] = [a + b for a, b in zip(self._totals[vertex.id], grown, strict=True)]
+
+    def inputs(self, now: Moment, ended: bool) -> dict[VertexId, tuple[InputView, ...]]:
+        """Return the inputs of all vertices with their numbers. Those of a job that has ended have no rates."""
+        rates = {} if ended else self._growth.rates(now.seconds, self._totals)
+        return {
+            vertex.id: tuple(
+                replace(
+                    one,
+                    records=int(totals[2 * at]),
+                    bytes=int(totals[2 * at + 1]),
+                    records_per_second=rate[2 * at],
+                    bytes_per_second=rate[2 * at + 1],
+                )
+                for at, one in enumerate(vertex.inputs)
+            )
+            for vertex in self._vertices
+            for totals in (self._totals[vertex.id],)
+            for rate in (rates.get(vertex.id, [0.0] * len(totals)),)
+        }
 
 
 def state_of_all(states: list[TaskState]) -> TaskState:

@@ -25,10 +25,12 @@ from flott.runtime.jobmaster.listener import (
     EpochStatistics,
     JobFailure,
     JobListener,
+    ModeChange,
     RestoredFrom,
     SavepointNews,
 )
 from flott.runtime.jobmaster.rescaling import ParallelismChange
+from flott.runtime.pipelined.control import SubtaskLoad, TaskWait
 
 log = logging.getLogger("flott.job")
 
@@ -106,6 +108,18 @@ class TrackingListener(JobListener):
     def on_start(self, epoch: int, progress: Callable[[], TaskProgress | None]) -> None:
         self._enqueue(self._tracker.epoch_began, epoch)
 
+    def on_interval(self, epoch: int) -> None:
+        self._enqueue(self._tracker.interval_began, epoch)
+
+    def on_checkpoint(self, epoch: int) -> None:
+        self._enqueue(self._tracker.checkpoint_began, epoch)
+
+    def on_waits(self, waits: Sequence[TaskWait]) -> None:
+        self._enqueue(self._tracker.waiting, tuple(waits))
+
+    def on_loads(self, loads: Sequence[SubtaskLoad]) -> None:
+        self._enqueue(self._tracker.loaded, tuple(loads))
+
     def on_epoch(self, statistics: EpochStatistics) -> None:
         self._enqueue(self._tracker.epoch, statistics)
 
@@ -123,6 +137,9 @@ class TrackingListener(JobListener):
 
     def on_restart(self, card: str, delay_ms: int, failures: int) -> None:
         self._enqueue(self._tracker.restarting)
+
+    def on_mode(self, change: ModeChange) -> None:
+        self._enqueue(self._tracker.mode_changed, change)
 
     def on_rescale(self, epoch: int, changes: Sequence[ParallelismChange]) -> None:
         self._enqueue(self._tracker.rescaled, epoch, tuple(changes))

@@ -38,6 +38,28 @@ class BackendSettings:
             with suppress(OSError):
                 self.job_folder(job_id).parent.rmdir()  # if no other job has anything there
 
+    def keep_only(self, job_id: str, names: frozenset[str]) -> int:
+        """Delete the databases of a job on this host that have other names; return how many were there.
+
+        One that a process has open stays.
+        """
+        if self.kind != ROCKSDB:
+            return 0
+        from flott.runtime.managed_state.backends.rocksdb.store import Budget, RocksStore
+
+        found = [path for path in self.job_folder(job_id).glob("*") if path.is_dir() and path.name not in names]
+        for path in found:
+            RocksStore(path, Budget(0)).destroy()
+        return len(found)
+
+
+def database_name(operator_id: str, groups: range) -> str:
+    """Return the name of the database of an operator subtask.
+
+    It has key groups and not the subtask: after a change of parallelism the same name would stand for something else.
+    """
+    return f"{operator_id[:16]}-{groups.start}-{groups.stop}"
+
 
 def _delete_forgotten(job_folder: Path, now_ms: int) -> None:
     """Delete what jobs left on this host that ended elsewhere, when another begins. An idle one loses but a copy."""
@@ -76,13 +98,11 @@ def make_keyed_state(
     from flott.runtime.managed_state.backends.rocksdb.store import Budget
 
     _delete_forgotten(settings.job_folder(job_id), SystemClock().now_ms())
-    # By key groups, not by subtask: after a change of parallelism the same name would stand for something else.
-    name = f"{operator_id[:16]}-{owner.groups.start}-{owner.groups.stop}"
     return RocksKeyedState(
         owner.label,
         owner.max_parallelism,
         owner.groups,
-        settings.job_folder(job_id) / name,
+        settings.job_folder(job_id) / database_name(operator_id, owner.groups),
         Budget(settings.task_memory_bytes // max(sharing(), 1)),
         in_place=owner.in_place,
         key_type=owner.key_type,

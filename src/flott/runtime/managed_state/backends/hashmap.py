@@ -7,13 +7,15 @@ checkpoint it either is up to date, catches up by the files it missed, or starts
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flott.common._ids import KeyGroup
+from flott.common._immutability import cannot_change
 from flott.errors import ProgramError, StateError, TypeMismatchError
 from flott.runtime.managed_state.encoding import encode_key
 from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile, missing_files, version_of
+from flott.runtime.managed_state.files.sections import EncodedDelta, encode_delta
 from flott.runtime.managed_state.files.state_file import (
     StateFileWriter,
     by_group,
@@ -28,7 +30,16 @@ from flott.runtime.managed_state.kinds.lists import LISTS, ListTable
 from flott.runtime.managed_state.kinds.maps import MAPS, MapTable
 from flott.runtime.managed_state.kinds.panes import LIST_PANES, PANES, ListPaneTable, PaneTable
 from flott.runtime.managed_state.kinds.registry import kind_of
-from flott.runtime.managed_state.kinds.table_kind import DeclaredTypes, Delta, GroupOf, T, Table, TableKind
+from flott.runtime.managed_state.kinds.table_kind import (
+    DeclaredTypes,
+    Delta,
+    GroupOf,
+    T,
+    Table,
+    TableKind,
+    TakenChanges,
+    TakesChanges,
+)
 from flott.runtime.managed_state.kinds.timelines import TIMELINES, TimelineTable
 from flott.runtime.managed_state.kinds.timers import TIMERS, TimerTable
 from flott.runtime.managed_state.kinds.values import VALUES, ValueTable
@@ -44,6 +55,9 @@ if TYPE_CHECKING:
 
 #: The version of a state that is none: half restored, not yet saved, or put together from other subtasks' files.
 UNSAVED = "?"
+#: What a step of saving does at most: so many changed entries, or about so many bytes. It takes about a millisecond.
+STEP_ENTRIES = 1000
+STEP_BYTES = 32 << 10
 
 
 class KeyedState:
@@ -231,8 +245,7 @@ class KeyedState:
 
     def save(self, sequence: FileSequence, storage: Storage, name: str) -> FileSequence:
         """Write what changed as a new file of this name, if anything did; return the sequence with it."""
-        unwritten = self.lifetimes.unwritten
-        changed = [table for table, held in self._tables.items() if self._has_changes(held) or table in unwritten]
+        changed = self._changed_tables()
         if not changed:
             return sequence
         self.version = UNSAVED  # until it is written
@@ -243,6 +256,65 @@ class KeyedState:
         self.schemas.saved()
         self.version = name
         return (*sequence, StateFile(name, writer.size, is_base=False))
+
+    def saving(self, storage: Storage, name: str) -> Generator[None, None, StateFile | None]:
+        """Write what has changed up to now, if anything has, as a new file of this name, in steps of a millisecond.
+
+        It is taken aside in the first step. Between steps the state may change, but must not be saved again.
+        """
+        changed = self._changed_tables()
+        if not changed:
+            return None
+        self.version = UNSAVED  # until it is written
+        headers = list(map(self._header, changed))
+        taken = {table: self._take_aside(table) for table in changed}
+        self.lifetimes.saved(changed)
+        self.schemas.saved()
+        deltas: dict[str, dict[KeyGroup, Delta]] = {}
+        for table, found in taken.items():
+            if isinstance(found, dict):
+                deltas[table] = found
+            else:
+                deltas[table] = yield from self._group(table, found)
+        with create_state_file(storage, name, headers) as writer:
+            pause_at = STEP_BYTES
+            for group, block in by_group(deltas):
+                if writer.size > pause_at:
+                    pause_at = writer.size + STEP_BYTES
+                    yield
+                later = {table: delta for table, delta in block.items() if not isinstance(taken[table], dict)}
+                self._add(writer, group, block | self._checked(group, later) if later else block)
+        self.version = name
+        return StateFile(name, writer.size, is_base=False)
+
+    def _changed_tables(self) -> list[str]:
+        unwritten = self.lifetimes.unwritten
+        return [table for table, held in self._tables.items() if self._has_changes(held) or table in unwritten]
+
+    def _take_aside(self, name: str) -> TakenChanges | dict[KeyGroup, Delta]:
+        """Return what changed in a table, as something that stays as it is: encoded, where objects may change."""
+        table, deltas = self._tables[name], dict[KeyGroup, Delta]()
+        if isinstance(table, TakesChanges):
+            taken = table.take()
+            if cannot_change(taken.contents()):
+                return taken
+            taken.group(0, taken.size(), self.grouping(table), deltas)
+        else:
+            deltas = table.drain(self.grouping(table))
+        deltas = {group: self._checked(group, {name: delta})[name] for group, delta in deltas.items()}
+        contents = [kind_of(table.kind).contents(delta) for delta in deltas.values()]
+        if all(held is not None and cannot_change(held) for held in contents):
+            return deltas
+        return {group: self._encoded(name, delta) for group, delta in deltas.items()}
+
+    def _group(self, name: str, taken: TakenChanges) -> Generator[None, None, dict[KeyGroup, Delta]]:
+        """Return changes by key group."""
+        deltas, group_of, size = dict[KeyGroup, Delta](), self.grouping(self._tables[name]), taken.size()
+        for start in range(0, size, STEP_ENTRIES):
+            if start:
+                yield
+            taken.group(start, start + STEP_ENTRIES, group_of, deltas)
+        return deltas
 
     def _has_changes(self, table: Table) -> bool:
         return table.has_changes()
@@ -258,10 +330,19 @@ class KeyedState:
             raise
         except Exception as error:  # whatever an object of the user's raises when it is pickled
             culprits = (name for name, delta in deltas.items() if not is_savable(self._header(name), delta))
-            raise StateError(
-                f"State {next(culprits, '?')!r} of operator {self.owner} holds an object that cannot be saved:"
-                f" {type(error).__name__}: {error}. Keep plain data in state, and make such objects in open()."
-            ) from error
+            raise self._unsavable(next(culprits, "?"), error) from error
+
+    def _encoded(self, name: str, delta: Delta) -> EncodedDelta:
+        try:
+            return EncodedDelta(encode_delta(self._header(name), delta))
+        except Exception as error:
+            raise self._unsavable(name, error) from error
+
+    def _unsavable(self, name: str, error: Exception) -> StateError:
+        return StateError(
+            f"State {name!r} of operator {self.owner} holds an object that cannot be saved: {type(error).__name__}:"
+            f" {error}. Keep plain data in state, and make such objects in open()."
+        )
 
     def _header(self, name: str) -> TableHeader:
         table = self._tables[name]

@@ -8,6 +8,7 @@ its module which columns it has; operator state, which has no keys, is here.
 from __future__ import annotations
 
 import pickle
+from typing import NamedTuple
 
 from flott.errors import CorruptStateError
 from flott.runtime.managed_state.files.column_bodies import Cursor, Parts, spell_number
@@ -24,8 +25,16 @@ _OPERATOR_LISTS = frozenset({Mode.SPLIT.value, Mode.UNION.value})
 _KNOWN = frozenset({*KINDS, *(mode.value for mode in Mode)})
 
 
+class EncodedDelta(NamedTuple):
+    """The changes of a table that have their bytes already."""
+
+    data: bytes
+
+
 def encode_delta(header: TableHeader, delta: Delta) -> bytes:
     """Return the bytes of a table's changes."""
+    if delta.__class__ is EncodedDelta:
+        return delta.data
     kind = KINDS.get(header.kind)
     if header.key_type is header.value_type is header.map_key_type is None or header.kind not in _KNOWN:
         return _WHOLE + pickle.dumps(delta if kind is None else kind.to_plain(delta), protocol=5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, NamedTuple
 
 from flott.common._ids import KeyGroup
@@ -342,6 +342,10 @@ class ListKind(EntryKind[ListTable, ListDelta]):
         positions = INTS.read(cursor, len(entries))
         tails = read_lists(types.value, cursor, len(entries))
         return ListDelta(whole, list(zip(entries, positions, tails, strict=True)), read_entries(types, cursor))
+
+    def contents(self, delta: ListDelta) -> list[Any]:
+        whole, appended = (items for _, items in delta.whole), (items for _, _, items in delta.appended)
+        return list(chain.from_iterable(chain(whole, appended)))
 
     def part(self, delta: ListDelta, wanted: Wanted) -> tuple[ListDelta, bool]:
         put = [change for change in delta.whole if wanted(change[0])]

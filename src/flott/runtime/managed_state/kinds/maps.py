@@ -341,6 +341,10 @@ class MapKind(EntryKind[MapTable, MapDelta]):
         updated = read_items(types, cursor, count)
         return list(zip(entries, cleared, removed, updated, read_items(types, cursor, count), strict=True))
 
+    def contents(self, delta: MapDelta) -> list[Any]:
+        items = chain.from_iterable((*updated, *last) for _, _, _, updated, last in delta)
+        return [value for _, value in items]
+
     def part(self, delta: MapDelta, wanted: Wanted) -> tuple[MapDelta, bool]:
         part = [change for change in delta if wanted(change[0])]
         return part, any(cleared for _, cleared, *_ in part)

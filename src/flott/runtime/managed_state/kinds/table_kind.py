@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from flott.common._ids import KeyGroup
 from flott.common.typeinfo import TypeInformation
@@ -71,6 +71,27 @@ class Table(Protocol):
 
     def size(self) -> int:
         """Return the number of entries."""
+
+
+@runtime_checkable
+class TakesChanges(Protocol):
+    """A table that can take its changes aside in no time, to make deltas of them later."""
+
+    def take(self) -> TakenChanges:
+        """Return the changes since the last call or ``drain``, and forget them."""
+
+
+class TakenChanges(Protocol):
+    """The changes of a table at one moment."""
+
+    def contents(self) -> list[Any]:
+        """Return all values in it."""
+
+    def size(self) -> int:
+        """Return the number of changes."""
+
+    def group(self, start: int, stop: int, group_of: GroupOf, deltas: dict[KeyGroup, Any]) -> None:
+        """Add some of the changes, from and up to a position, to the deltas of their key groups."""
 
 
 class PagedTable(Table, Protocol):
@@ -185,6 +206,10 @@ class TableKind(Protocol[T, D]):
     def part(self, delta: D, wanted: Wanted) -> tuple[D, bool]:
         """Return what a delta says about wanted entries, and whether that is settled: older deltas cannot matter."""
         raise StateError(f"Flott cannot look up single keys in a table of kind {self.name!r}.")
+
+    def contents(self, delta: D) -> list[Any] | None:
+        """Return all values in a delta whose containers are its own; None: they are those of the table."""
+        return None
 
     # --- schema ------------------------------------------------------------------------------------------------------
 

@@ -50,6 +50,24 @@ class TimerDelta(NamedTuple):
     removed: list[Timer]
 
 
+class TakenTimers(NamedTuple):
+    """Timers that were registered or deleted, and which of them were registered at one moment."""
+
+    timers: list[Timer]
+    live: list[bool]
+
+    def contents(self) -> list[Any]:
+        return []  # keys and windows, which cannot change
+
+    def size(self) -> int:
+        return len(self.timers)
+
+    def group(self, start: int, stop: int, group_of: GroupOf, deltas: dict[KeyGroup, TimerDelta]) -> None:
+        for timer, is_live in zip(self.timers[start:stop], self.live[start:stop], strict=True):
+            delta = deltas.setdefault(group_of(timer[1]), TimerDelta([], []))
+            (delta.added if is_live else delta.removed).append(timer)
+
+
 class TimerTable:
     """Timers as ``(timestamp, key, namespace)``. Delta: :class:`TimerDelta`."""
 
@@ -102,6 +120,13 @@ class TimerTable:
         while self._heap and self._heap[0][2] not in self.live:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
+
+    def take(self) -> TakenTimers:
+        changed = list(self.changed)
+        self.changed.clear()
+        taken = TakenTimers(changed, list(map(self.live.__contains__, changed)))
+        self._tidy()
+        return taken
 
     def drain(self, group_of: GroupOf) -> dict[KeyGroup, TimerDelta]:
         deltas: dict[KeyGroup, TimerDelta] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, ClassVar, NamedTuple
 
 from flott.common._ids import KeyGroup
@@ -27,7 +27,8 @@ from flott.runtime.managed_state.paging.row_store import COMMITTED, PENDING, Tab
 from flott.runtime.managed_state.paging.rows import entry_bytes, loads, table_bytes
 from flott.runtime.managed_state.schema.conforming import conform_values
 
-_GONE = object()
+#: What stands for the value of a deleted entry. A tuple, so that values are still numbers, texts and tuples with it.
+_GONE: Any = ("gone",)
 
 
 class ValueDelta(NamedTuple):
@@ -36,6 +37,31 @@ class ValueDelta(NamedTuple):
     entries: list[Any]
     values: list[Any]
     deleted: list[Any]
+
+
+class TakenValues(NamedTuple):
+    """Entries that changed, and their values at one moment."""
+
+    entries: list[Any]
+    values: list[Any]
+
+    def contents(self) -> list[Any]:
+        return self.values
+
+    def size(self) -> int:
+        return len(self.entries)
+
+    def group(self, start: int, stop: int, group_of: GroupOf, deltas: dict[KeyGroup, ValueDelta]) -> None:
+        for entry, value in zip(self.entries[start:stop], self.values[start:stop], strict=True):
+            group = group_of(entry)
+            delta = deltas.get(group)
+            if delta is None:
+                delta = deltas[group] = ValueDelta([], [], [])
+            if value is _GONE:
+                delta.deleted.append(entry)
+            else:
+                delta.entries.append(entry)
+                delta.values.append(value)
 
 
 class ValueTable:
@@ -64,6 +90,11 @@ class ValueTable:
                 self.discard(other)
                 entries[into] = merge(entries[into], moved) if into in entries else moved
                 self.changed[into] = None
+
+    def take(self) -> TakenValues:
+        changed = list(self.changed)
+        self.changed.clear()
+        return TakenValues(changed, list(map(self.entries.get, changed, repeat(_GONE))))
 
     def drain(self, group_of: GroupOf) -> dict[KeyGroup, ValueDelta]:
         deltas = self._collect(self.changed, group_of)
@@ -203,6 +234,9 @@ class ValueKind(EntryKind[ValueTable, ValueDelta]):
         entries = read_entries(types, cursor)
         return ValueDelta(entries, types.value.read(cursor, len(entries)), read_entries(types, cursor))
 
+    def contents(self, delta: ValueDelta) -> list[Any]:
+        return delta.values
+
     def part(self, delta: ValueDelta, wanted: Wanted) -> tuple[ValueDelta, bool]:
         put = [(entry, value) for entry, value in zip(delta.entries, delta.values, strict=True) if wanted(entry)]
         gone = list(filter(wanted, delta.deleted))
@@ -216,7 +250,10 @@ class ValueKind(EntryKind[ValueTable, ValueDelta]):
         converted = conform_values(types.value, delta.values, delta.entries, types.stamped)
         if converted is delta.values:
             return delta
-        table.entries.update(zip(delta.entries, converted, strict=True))
+        held = table.entries
+        for entry, value, fitting in zip(delta.entries, delta.values, converted, strict=True):
+            if held.get(entry) is value:  # else it has changed since the delta was taken
+                held[entry] = fitting
         return delta._replace(values=converted)
 
     def convert(self, table: ValueTable, entries: list[tuple[Any, Any]], conversion: Conversion) -> None:

@@ -1,13 +1,14 @@
 """All keyed state of one operator subtask, in a database on the local disk. Task side.
 
 The database belongs to the host: it is opened when an epoch begins, by the process that runs it, and closed when the
-epoch is saved. Between epochs a process keeps nothing of it. Tables of kinds that make none over rows stay in
-memory here as well; they are cached and caught up like those of the hash-map backend.
+epoch is saved. Between epochs a process keeps nothing of it. A continuous task keeps it open (``saving``). Tables of
+kinds that make none over rows stay in memory here as well; they are cached and caught up like those of the hash-map
+backend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from flott.common._ids import KeyGroup
 from flott.errors import StateError
 from flott.runtime.managed_state.backends.hashmap import UNSAVED, KeyedState
 from flott.runtime.managed_state.backends.rocksdb.store import Budget, RocksStore
-from flott.runtime.managed_state.files.file_sequence import FileSequence, missing_files, version_of
+from flott.runtime.managed_state.files.file_sequence import FileSequence, StateFile, missing_files, version_of
 from flott.runtime.managed_state.files.state_file import StateFileReader, StateFileWriter, open_state_file
 from flott.runtime.managed_state.kinds.registry import kind_of
 from flott.runtime.managed_state.kinds.table_kind import Delta, PagedTable, Table, TableKind
@@ -131,6 +132,31 @@ class RocksKeyedState(KeyedState):
         self._entry_count = self._store.count()
         self.close()
         return saved
+
+    def saving(self, storage: Storage, name: str) -> Generator[None, None, StateFile | None]:
+        """Write the file in one step. The database stays open, and contains it from then on."""
+        if not self._store.put_aside:
+            self._store.begin_staging()
+        saved = super().save((), storage, name)
+        for table in self._paged.values():
+            table.empty()
+        if saved:
+            self._store.end_staging(name)
+            self._take_in(saved[0], storage)
+        self._entry_count = self._store.count()
+        for table in self._paged.values():
+            table.refresh()
+        yield from ()
+        return saved[0] if saved else None
+
+    def _take_in(self, file: StateFile, storage: Storage) -> None:
+        """Make what was just saved part of the database: as it was staged or, if it was put aside, from the file."""
+        if self._store.take_in(file.name) and self._store.version == file.name:
+            return
+        with open_state_file(storage, file.name) as reader:
+            for group in reader.groups:
+                self._apply(reader, group)
+        self._store.mark(file.name)
 
     def _add(self, writer: StateFileWriter, group: KeyGroup, deltas: dict[str, Delta]) -> None:
         super()._add(writer, group, deltas)
