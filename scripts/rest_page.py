@@ -35,7 +35,7 @@ this page from the tables that serve the requests. `/openapi.json` describes the
 SECTIONS = {
     "cluster": "Cluster", "jobs": "Jobs", "vertices": "Vertices and subtasks", "checkpoints": "Checkpoints",
     "live": "Live pages", "state": "State and records", "orders": "Orders", "savepoints": "Savepoints",
-    "programs": "Programs", "logs": "Logs",
+    "programs": "Programs", "sql": "SQL sessions", "logs": "Logs",
     "jobmanager": "JobManager", "taskmanagers": "Task managers", "applications": "Applications",
     "session": "Log-in of browsers", "flott": "For Flott's own clients",
 }  # fmt: skip

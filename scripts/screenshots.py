@@ -1,7 +1,7 @@
 """Takes docs/images/web-*.png, the pictures of the web UI, from real jobs at a real JobManager: ``make screenshots``.
 
-It needs Chromium and a Java, takes about a minute, and is not part of ``make docs``. PNGs are taken at the width that
-the docs show, so that they stay small.
+It needs Chromium and a Java, takes about a minute, and is the last part of ``make docs``. PNGs are taken at the width
+that the docs show, so that they stay small.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ ONCE = {
     "restart-strategy.fixed-delay.delay": "1s",
 }
 OFTEN = {"parallelism.default": "2", "flott.epoch.min-interval": "500ms"}
+CONTINUOUS = {"execution.mode": "pipelined", "parallelism.default": "1"}
 LIGHT = {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}}
 DARK = {**LIGHT, "color_scheme": "dark"}
 PHONE = {"color_scheme": "light", "viewport": {"width": 390, "height": 844}, "has_touch": True}
@@ -49,22 +50,25 @@ def main() -> None:
 @contextmanager
 def running_shop(folder: Path) -> Iterator[tuple[Session, dict[str, str]]]:
     """Start a JobManager with a job that runs and one that has failed; yield the addresses of their pages."""
-    session = start_session(folder / "cluster")
+    session = start_session(folder / "cluster", spark__master="local[4]")
     program = Path(shutil.copy(PROGRAM, folder))  # pages show where operators are defined
     try:
         revenue = [folder / "revenue", "--rate", "400", "--name", "revenue per second", "--plain"]
         running = session.submit(*revenue, program=program, settings=OFTEN)
         check = [folder / "check", "--fail-at", "700", "--name", "price check", "--plain"]
         failed = session.submit(*check, program=program, settings=ONCE)
+        fast = [folder / "fast", "--rate", "400", "--name", "pipelined revenue", "--plain"]
+        pipelined = session.submit(*fast, program=program, settings=CONTINUOUS)
         session.await_status(failed, "FAILED")
         session.await_epochs(running, 25)
         session.cli("rescale", running, "3")
         session.cli("savepoint", running, folder / "savepoints")
         session.await_epochs(running, 35)
+        session.await_epochs(pipelined, 25)
         job = f"/jobs/{running}"
         vertices = session.rest.get(job)["vertices"]
         chosen = next(one["id"] for one in vertices if one["name"].startswith("Seconds"))
-        yield session, {"job": job, "failed": f"/jobs/{failed}", "vertex": chosen}
+        yield session, {"job": job, "failed": f"/jobs/{failed}", "pipelined": f"/jobs/{pipelined}", "vertex": chosen}
     finally:
         session.rest.close()
         session.process.kill_tree()
@@ -77,6 +81,7 @@ def pictures(addresses: dict[str, str]) -> dict[str, tuple[str, dict[str, Any]]]
         "web-overview": ("/", LIGHT),
         "web-overview-phone": ("/", PHONE),
         "web-timeline": (f"{job}/timeline", LIGHT),
+        "web-timeline-pipelined": (f"{addresses['pipelined']}/timeline", LIGHT),
         "web-job": (job, LIGHT),
         "web-job-dark": (job, DARK),
         "web-vertex": (f"{job}?vertex={addresses['vertex']}", LIGHT),
@@ -87,6 +92,7 @@ def pictures(addresses: dict[str, str]) -> dict[str, tuple[str, dict[str, Any]]]
         "web-preview": (f"{job}/preview", LIGHT),
         "web-executors": ("/executors/driver", LIGHT),
         "web-submit": ("/submit", LIGHT),
+        "web-sql": ("/sql", LIGHT),
     }
 
 
@@ -102,6 +108,11 @@ def take(browser: Any, url: str, name: str, address: str, settings: dict[str, An
         page.get_by_role("button", name="Upload").click()
         page.get_by_label("Arguments").wait_for()
         page.locator(".notices button").click()
+    if name == "web-sql":
+        page.get_by_role("button", name="Count generated orders").click()
+        page.get_by_role("button", name="Run all").click()
+        page.get_by_role("table", name="Rows").locator("tbody tr").nth(5).wait_for()
+        page.get_by_role("button", name="generated_orders", exact=True).click()
     page.wait_for_timeout(2500)
     page.mouse.move(0, 0)
     height = min(1200, page.evaluate("document.documentElement.scrollHeight"))

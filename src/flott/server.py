@@ -20,7 +20,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flott.client.exit_codes import ExitCode
 from flott.common import _cluster_options as cluster_options
@@ -33,10 +33,14 @@ from flott.runtime.clock import SystemClock
 from flott.runtime.jobmanager.folders import ClusterFolders
 from flott.runtime.jobmanager.job_manager import JobManager
 from flott.runtime.jobmanager.leadership.election import Election, make_election
-from flott.runtime.jobmanager.processes.job_log import configure_jobmanager_logging
+from flott.runtime.jobmanager.processes.job_log import configure_jobmanager_logging, rotation_of
 from flott.runtime.jobmanager.programs import PROPERTIES_VARIABLE, ProgramStore
 from flott.runtime.jobmanager.running_file import FolderLock, RunningCluster, remove_running, write_running
+from flott.runtime.jobmanager.sql_process import OUTPUT_FILE, EndedProcess, SqlProcess
 from flott.runtime.orders import CancelJob
+
+if TYPE_CHECKING:
+    from flott.rest.sql_mount import SqlMount
 
 log = logging.getLogger("flott.cluster")
 
@@ -108,7 +112,9 @@ class ClusterProcess:
                 reporter.start()
                 closing.callback(reporter.stop)
             closing.callback(self._gate.close)
-            self._gate.open(create_app(manager, programs))
+            sql = _sql_mount(self.configuration, self.folders, manager, programs)
+            self._gate.open(create_app(manager, programs, sql=sql))
+            closing.callback(sql.close)  # while REST still answers: it cancels the jobs of its queries
             self.job_manager = manager
             self.leading.set()
             closing.callback(self.leading.clear)
@@ -253,6 +259,26 @@ def _worst_end(cluster: ClusterProcess) -> int:
     if JobStatus.FAILED in ends:
         return ExitCode.JOB_FAILED
     return ExitCode.JOB_CANCELLED if JobStatus.CANCELED in ends else ExitCode.OK
+
+
+def _sql_mount(
+    configuration: Configuration, folders: ClusterFolders, manager: JobManager, programs: ProgramStore
+) -> SqlMount:
+    """Return the SQL sessions of a JobManager. They submit jobs as uploaded programs do."""
+    from flott.rest.sql_mount import SqlMount
+
+    keys = (
+        cluster_options.SQL_MAX_SESSIONS,
+        cluster_options.GATEWAY_IDLE_TIMEOUT,
+        cluster_options.GATEWAY_MAX_STATEMENTS,
+    )
+    limits = {option.key: configuration.to_dict()[option.key] for option in keys if configuration.contains(option)}
+
+    def start(on_end: Callable[[EndedProcess, Sequence[str]], None]) -> SqlProcess:
+        output = folders.logs / OUTPUT_FILE
+        return SqlProcess(lambda: {**programs.connection(), **limits}, output, rotation_of(configuration), on_end)
+
+    return SqlMount(configuration, start, lambda job_id: manager.order(job_id, CancelJob()).result(30))
 
 
 def _reporters(configuration: Configuration, manager: JobManager) -> list[Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,7 +68,23 @@ class Viewer:
         self.problems.append(text)
 
 
+def until(page: Any, check: Callable[[], Any]) -> None:
+    """Wait until a check says yes. The policy of the web UI forbids that Playwright waits for an expression."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not check():
+        assert time.monotonic() < deadline, "it has not come"
+        page.wait_for_timeout(20)
+
+
 def viewer(browser: Any, url: str, **settings: Any) -> Viewer:
     """Return a new context: other cookies, other storage."""
     values = {"viewport": {"width": 1280, "height": 800}, **settings}
     return Viewer(browser.new_context(**values), url)
+
+
+def logged_in(browser: Any, url: str, token: str, **settings: Any) -> Viewer:
+    """Return a viewer whose browser has shown the token."""
+    visit = viewer(browser, url, **settings)
+    reply = visit.context.request.post(f"{url}/flott/session", data={"token": token})
+    assert reply.ok, reply.text()
+    return visit

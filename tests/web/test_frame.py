@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from flott.common.configuration import Configuration
 from tests.unit.rest.fake_cluster import RUNNING, FakeCluster, running_job
-from tests.web.browser import PATIENCE, Viewer, viewer
+from tests.web.browser import PATIENCE, Viewer, logged_in, until, viewer
 from tests.web.fake_job_manager import HOSTILE, busy_cluster, served
 
 pytestmark = pytest.mark.xdist_group("web")  # one browser
@@ -57,6 +59,7 @@ def test_a_wrong_token_is_refused_and_the_right_one_opens_the_page(browser: Any,
         page.get_by_role("heading", name="Overview").wait_for()
         page.get_by_role("button", name="Log out").click()
         page.get_by_role("heading", name="Log in").wait_for()
+        assert logged_in(browser, url, "s3cret").open("/").inner_text("main h1") == "Overview"
 
 
 def test_a_job_manager_that_goes_away_and_comes_back(browser: Any, tmp_path: Path) -> None:
@@ -82,14 +85,154 @@ def test_the_keyboard_reaches_pages_and_vertices(seen: Viewer) -> None:
     page.get_by_role("heading", name="Subtasks").wait_for(state="detached")
 
 
-def test_an_update_keeps_what_the_reader_types_and_opens(seen: Viewer) -> None:
-    page = seen.open("/configuration")
-    field = page.get_by_label("Find a setting")
-    field.type("abc")
-    page.evaluate("location.hash = '#/configuration?again=1'")  # the same page asks again and shows its data again
-    page.wait_for_timeout(300)
-    assert field.input_value() == "abc"
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Find a setting"
+def again(page: Any) -> None:
+    """Let the page ask again and show what comes: the number in its address is a query that it does not know."""
+    page.evaluate("""async () => {
+      const asked = performance.getEntriesByType('resource').length;
+      location.hash = `${location.hash.split('?')[0]}?again=${Math.random()}`;
+      while (performance.getEntriesByType('resource').length === asked) await new Promise((go) => setTimeout(go, 10));
+    }""")
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go, 100)))")
+
+
+def test_an_update_keeps_what_the_reader_types_and_opens(browser: Any, tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    with served(cluster) as url:
+        page = viewer(browser, url).open("/")
+        field = page.get_by_label("Find a job")
+        field.type("orders")
+        page.get_by_text("The small charts as a table").click()
+        cluster.known[RUNNING] = replace(cluster.known[RUNNING], name="orders-changed")
+        page.get_by_role("link", name="orders-changed").wait_for()  # the update has come
+        assert field.input_value() == "orders"
+        assert page.evaluate("document.activeElement.tagName") != "BODY"
+        assert page.get_by_role("table", name="Records per second").is_visible()
+        page.context.close()
+
+
+FIELDS = """async () => {
+  const { h, morphChildren } = await import('./elements.js');
+  const place = document.body.appendChild(h('div', null));
+  const show = (...children) => morphChildren(place, h('div', null, ...children));
+  const text = (value, name = 'a') => h('input', { type: 'text', name, value });
+  const box = (checked) => h('input', { type: 'checkbox', checked });
+  const list = (value, ...names) => h('select', { value }, names.map((name) => h('option', { value: name }, name)));
+  const said = {};
+  show(text('one'), box(true), list('x', 'x', 'y'));
+  const [field, tick, choice] = place.children;
+  const now = () => [field.value, tick.checked, choice.value];
+  field.value = 'typed'; tick.checked = false; choice.value = 'y';
+  show(text('one'), box(true), list('x', 'x', 'y'));
+  said.same = now();
+  show(text('two'), box(false), list('x', 'x', 'y'));
+  show(text('two'), box(true), list('z', 'x', 'y', 'z'));
+  said.other = now();
+  field.focus(); field.value = 'being typed';
+  show(text('three'), box(true), list('y', 'x', 'z', 'y'));
+  said.focused = now();
+  field.blur();
+  show(text('four'), box(true), list('x', 'x'));
+  said.gone = now();
+  field.value = 'for a';
+  show(text('four', 'b'), box(true), list('x', 'x'));
+  said.renamed = [place.firstChild.value, place.children.length, place.children[1] === tick];
+  place.remove();
+  return said;
+}"""
+
+
+def test_a_field_follows_the_data_without_destroying_what_is_typed(seen: Viewer) -> None:
+    page = seen.open("/")
+    said = page.evaluate(FIELDS)
+    assert said["same"] == ["typed", True, "x"], "the data says what it said before: a text stays, a choice does not"
+    assert said["other"] == ["two", True, "z"], "the data says something else"
+    assert said["focused"] == ["being typed", True, "y"], "a text that is being typed stays, a choice does not"
+    assert said["gone"] == ["four", True, "x"], "an option that is gone cannot stay chosen"
+    assert said["renamed"] == ["four", 3, True], "the text of a field is not taken for another field"
+
+
+def test_updates_do_not_move_what_the_reader_looks_at(browser: Any, tmp_path: Path) -> None:
+    cluster = busy_cluster(tmp_path, jobs=40)
+    with served(cluster) as url:
+        page = viewer(browser, url).open("/")
+        link = page.get_by_role("link", name="pipeline 30", exact=True)
+        link.scroll_into_view_if_needed()
+        columns = """Array.from(document.querySelectorAll('thead')[0].querySelectorAll('th'), (cell) =>
+          Math.round(cell.getBoundingClientRect().left))"""
+        before, widths = link.bounding_box(), page.evaluate(columns)
+        assert before["y"] > 100
+        for rate in (0.0, 12345.6):
+            for job_id, job in list(cluster.known.items()):
+                cluster.known[job_id] = replace(job, records_per_second=rate)
+            page.locator("td", has_text="12.3 k/s" if rate else re.compile("^0/s$")).nth(30).wait_for()
+            assert link.bounding_box() == before
+            assert page.evaluate(columns) == widths
+        page.context.close()
+
+
+def test_the_focus_moves_to_the_heading_of_a_page_that_was_gone_to(seen: Viewer) -> None:
+    focused = "document.activeElement.tagName + ' ' + document.activeElement.textContent"
+    page = seen.open("/")
+    assert page.evaluate("document.activeElement.tagName") == "BODY", "the first page takes nothing"
+    for name, heading in (("Executors", "Executors"), ("Submit", "Submit a program"), ("Overview", "Overview")):
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).focus()
+        page.keyboard.press("Enter")
+        page.locator("h1", has_text=heading).wait_for()
+        until(page, lambda: str(page.evaluate(focused)).startswith("H1 "))
+    again(page)
+    page.get_by_role("link", name="restarting-job").focus()
+    again(page)
+    assert page.evaluate(focused) == "A restarting-job", "an update takes nothing"
+    page.close()
+
+
+def test_a_text_is_copied_where_the_browser_has_no_clipboard(browser: Any, seen: Viewer) -> None:
+    visit = viewer(browser, seen.url)
+    visit.context.add_init_script("delete Navigator.prototype.clipboard")  # as on plain http beyond localhost
+    page = visit.open(f"/jobs/{RUNNING}/failure")
+    page.evaluate("""document.addEventListener('copy', () => {
+      window.copied = document.activeElement.value ?? String(getSelection());
+    })""")
+    button = page.get_by_role("button", name="Copy")
+    button.click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("window.copied").startswith("flott replay")
+    assert page.locator("textarea").count() == 0
+    page.context.close()
+
+
+def test_pages_are_shown_over_tls(browser: Any, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    key, certificate = tmp_path / "own.key", tmp_path / "own.pem"
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(["openssl", "req", "-x509", *curve, *subject, *files], check=True, capture_output=True)
+    settings = {"flott.rest.ssl.certificate": str(certificate), "flott.rest.ssl.key": str(key)}
+    token = {"flott.rest.token": "s3cret", "security.ssl.rest.enabled": "true"}
+    cluster = FakeCluster(tmp_path / "cluster", Configuration.of({**settings, **token}))
+    with served(cluster) as url:
+        visit = viewer(browser, url.replace("http://", "https://"), ignore_https_errors=True)
+        page = visit.open("/")
+        page.get_by_label("Token").fill("s3cret")
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("heading", name="Overview").wait_for()
+        [cookie] = visit.context.cookies()
+        assert cookie["secure"]
+        assert cookie["httpOnly"]
+        page.context.close()
+
+
+def test_the_banner_of_a_page_that_failed_is_gone_on_the_next(browser: Any, tmp_path: Path) -> None:
+    with served(FakeCluster(tmp_path)) as url:
+        page = viewer(browser, url).open("/")
+        page.route("**/flott/live", lambda route: route.abort())
+        page.get_by_text("does not answer").wait_for()
+        page.evaluate("location.hash = '#/nosuch'")
+        page.get_by_role("heading", name="No such page").wait_for()
+        assert not page.get_by_text("does not answer").is_visible()
+        page.context.close()
 
 
 def test_an_unknown_job_and_an_unknown_page_say_so(seen: Viewer) -> None:
@@ -142,7 +285,7 @@ def test_fifty_jobs_of_ten_vertices_are_shown(browser: Any, tmp_path: Path) -> N
     with served(cluster) as url:
         visit = viewer(browser, url)
         page = visit.open("/")
-        assert page.locator("tbody tr").count() == 50
+        assert page.locator("tbody tr:visible").count() == 50
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("link", name="pipeline 7", exact=True).click()
         page.locator(".vertex").nth(9).wait_for()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import tomllib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -90,7 +93,38 @@ def test_every_page_has_an_address() -> None:
 
 
 def test_all_files_together_are_small() -> None:
-    assert sum(len(file.content) for file in static_files().values()) < 300_000
+    assert sum(len(file.content) for file in static_files().values()) < 350_000
+
+
+def colours(scheme: str) -> dict[str, str]:
+    """The custom properties of one theme that are colours."""
+    found = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", (STATIC / "style.css").read_text())
+    return {name: light if scheme == "light" else dark for name, light, dark in found}
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours as WCAG has it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "phases",
+    [("plan", "schedule", "run", "acknowledge", "commit"), ("align", "sync", "files", "acknowledge", "commit")],
+)
+def test_phases_beside_each_other_are_told_apart_without_their_hue(phases: tuple[str, ...], scheme: str) -> None:
+    known = colours(scheme)
+    for one, other in pairwise(phases):
+        assert contrast(known[one], known[other]) >= 3, (one, other)
+    for one in phases:
+        assert contrast(known[one], known["surface"]) >= 3, one
 
 
 def test_the_root_leads_to_the_web_ui_and_its_files_are_guarded_by_a_policy(serve: Serve) -> None:
@@ -136,3 +170,32 @@ def test_flinks_dashboard_takes_the_root_and_the_web_ui_stays(serve: Serve, tmp_
     client = serve(flott__web__dashboard=str(tmp_path / "flink"))
     assert "Flink" in client.get("/").text
     assert "Flott" in client.get("/web/").text
+
+
+def in_the_wheel(root: Path) -> set[str]:
+    """Return the files that hatchling takes into the wheel, or what its settings say where it is not installed."""
+    try:
+        from hatchling.builders.wheel import WheelBuilder  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        pass
+    else:
+        return {str(file.distribution_path) for file in WheelBuilder(str(root)).recurse_included_files()}
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    assert project["build-system"]["build-backend"] == "hatchling.build"
+    hatch = project["tool"]["hatch"]["build"]
+    assert set(hatch) == {"targets"}, "settings of all targets may leave files out: build the wheel and look"
+    assert set(hatch["targets"]["wheel"]) == {"packages"}, "other settings may leave files out: build it and look"
+    [package] = hatch["targets"]["wheel"]["packages"]
+    files = {file.relative_to(root).as_posix() for file in (root / package).rglob("*") if file.is_file()}
+    command = ["git", "check-ignore", "--no-index", "--stdin"]  # hatchling leaves out what git ignores
+    listed = subprocess.run(command, input="\n".join(files), cwd=root, capture_output=True, text=True, check=False)
+    return {file.removeprefix("src/") for file in files - set(listed.stdout.splitlines())}
+
+
+def test_the_wheel_has_all_files() -> None:
+    root = Path(__file__).parents[2]
+    if not (root / "pyproject.toml").exists():
+        pytest.skip("the tests are not beside the project")
+    static = {f"flott/web/static/{name(file)}" for file in STATIC.rglob("*") if file.is_file()}
+    assert static - in_the_wheel(root) == set()
+    assert "flott/web/static/index.html" in static

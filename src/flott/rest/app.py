@@ -28,12 +28,14 @@ from starlette.types import Message, Receive, Scope, Send
 from flott.common import _cluster_options as options
 from flott.common.configuration import Configuration
 from flott.rest import endpoints as endpoint_modules
-from flott.rest.conditional import LiveReplies
+from flott.rest.conditional import LiveReplies, is_page
 from flott.rest.dashboard import Dashboard
 from flott.rest.endpoint import Endpoint, RestCall, parse_parameter
+from flott.rest.gateway.messages import VERSIONS
 from flott.rest.operations import Operations
 from flott.rest.refusal import Refusal, message_of, refusal_of
 from flott.rest.security import Access
+from flott.rest.sql_mount import ROOT, SqlMount
 from flott.runtime.clock import Clock, SystemClock
 from flott.runtime.jobmanager.gateway import ClusterGateway
 from flott.runtime.jobmanager.programs import ProgramStore
@@ -49,6 +51,7 @@ MAX_HEADERS = 32 * 1024
 MAX_ACTIVE = 512
 #: The maximum time between two parts of a body, in seconds.
 BODY_TIMEOUT = 60
+_SQL = ROOT.strip("/").split("/")
 JSON_TYPE = "application/json; charset=UTF-8"
 #: The answer to a preflight request of a page of another origin. Orders are checked again when they are sent.
 PREFLIGHT = {
@@ -65,11 +68,13 @@ def all_endpoints() -> tuple[Endpoint, ...]:
     return tuple(endpoint for module in modules for endpoint in module.ENDPOINTS)
 
 
-def create_app(gateway: ClusterGateway, programs: ProgramStore, clock: Clock | None = None) -> Starlette:
-    """Return the application that serves this JobManager."""
+def create_app(
+    gateway: ClusterGateway, programs: ProgramStore, clock: Clock | None = None, sql: SqlMount | None = None
+) -> Starlette:
+    """Return the application that serves this JobManager. Without ``sql`` it has no SQL sessions."""
     operations = Operations(clock or SystemClock(), gateway.configuration.get(options.REST_ASYNC_STORE_DURATION))
     app = Starlette()
-    app.router.default = RequestHandler(gateway, programs, operations, Routes.of(all_endpoints()))
+    app.router.default = RequestHandler(gateway, programs, operations, Routes.of(all_endpoints()), sql)
     return app
 
 
@@ -187,10 +192,14 @@ class EndpointHandler:
         if not length.isdecimal() or int(length) > self._max_content:
             raise Refusal(413, f"A request has at most {self._max_content} bytes (rest.server.max-content-length).")
         call = await self._call(request, endpoint, texts)
-        reply = endpoint.handler(call)
+        reply = self.reply_to(call) if endpoint.shared else endpoint.handler(call)
         if inspect.isawaitable(reply):
             reply = await reply
         return reply if isinstance(reply, Response) else json_response(reply, endpoint.status)
+
+    def reply_to(self, call: Any) -> Any:
+        """Return the reply to a call whose replies open pages share."""
+        return call.endpoint.handler(call)
 
     async def _call(self, request: Request, endpoint: Endpoint, texts: Sequence[str]) -> Any:
         path = {
@@ -205,13 +214,27 @@ class EndpointHandler:
 class RequestHandler(EndpointHandler):
     """Serves a JobManager: its endpoints, the web UI, and Flink's dashboard if it is configured."""
 
-    def __init__(self, gateway: ClusterGateway, programs: ProgramStore, operations: Operations, routes: Routes):
+    def __init__(
+        self,
+        gateway: ClusterGateway,
+        programs: ProgramStore,
+        operations: Operations,
+        routes: Routes,
+        sql: SqlMount | None = None,
+    ):
         super().__init__(gateway.configuration, routes, operations.clock)
         self._gateway = gateway
         self._programs = programs
         self._operations = operations
         self._live = LiveReplies(operations.clock, encoded_json)
         self._dashboard = Dashboard.of(gateway.configuration)
+        self._sql = sql
+
+    def segments(self, request: Request) -> list[str]:
+        segments = super().segments(request)
+        if segments[:2] == _SQL and segments[2:3] and segments[2] in VERSIONS:  # clients of the gateway's API
+            del segments[2]
+        return segments
 
     def open_page(self, request: Request) -> Response | None:
         path = request.url.path.removeprefix("/")
@@ -222,12 +245,20 @@ class RequestHandler(EndpointHandler):
     def page(self, path: str) -> Response | None:
         return self._dashboard.page(path)
 
+    def reply_to(self, call: Any) -> Any:
+        if not is_page(call.request.headers):
+            return call.endpoint.handler(call)
+        key = (call.endpoint.path, *call.path.values(), str(call.query))
+        if inspect.iscoroutinefunction(call.endpoint.handler):
+            return self._live.reply_later(key, call.request.headers, lambda: call.endpoint.handler(call))
+        return self._live.reply(key, call.request.headers, lambda: call.endpoint.handler(call))
+
     def make_call(
         self, request: Request, endpoint: Endpoint, path: Mapping[str, Any], query: Mapping[str, Any], body: Any
     ) -> RestCall:
         return RestCall(
             self._gateway, self._programs, self._operations, self._live, self._access, request, endpoint, path, query,
-            body,
+            body, self._sql,
         )  # fmt: skip
 
 

@@ -6,12 +6,16 @@
 So the work does not grow with the number of pages: a page that sees nothing new costs a comparison of two texts.
 ``X-Flott-Now`` is the JobManager's clock. Answers contain no ages, which would change all the time; a page computes
 them.
+
+Answers in Flink's form are shared only among pages of the web UI, which say who asks: a script that has given an order
+and asks what became of it gets an answer of this moment.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -26,6 +30,14 @@ FRESH_SECONDS = 1.0
 #: How many answers are kept; those that were not asked for longest make room.
 MAX_KEPT = 256
 NOW_HEADER = "X-Flott-Now"
+#: The web UI sends this with every request.
+PAGE_HEADER = ("x-requested-with", "flott-web")
+
+
+def is_page(headers: Headers) -> bool:
+    """Return whether a page of the web UI asks."""
+    name, value = PAGE_HEADER
+    return headers.get(name) == value
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,7 @@ class LiveReplies:
         self._clock = clock
         self._encode = encode
         self._kept: OrderedDict[Hashable, _BuiltReply] = OrderedDict()
+        self._building: dict[Hashable, asyncio.Task[Any]] = {}
         self.built = 0  #: how many answers were built, for tests
 
     def reply(
@@ -53,6 +66,25 @@ class LiveReplies:
         if kept.tag in [tag.strip().removeprefix("W/") for tag in headers.get("if-none-match", "").split(",")]:
             return Response(status_code=304, headers=shown)
         return Response(kept.body, headers={**shown, "Content-Type": "application/json; charset=UTF-8"})
+
+    async def reply_later(
+        self, key: Hashable, headers: Headers, build: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> Response:
+        """Return the same for an answer that has to be waited for. All that ask meanwhile wait for one."""
+        kept = self._kept.get(key)
+        if kept is not None and self._clock.monotonic() - kept.built < FRESH_SECONDS:
+            return self.reply(key, headers, _unneeded)
+        building = self._building.get(key)
+        if building is None:
+            building = self._building[key] = asyncio.ensure_future(build())
+            building.add_done_callback(lambda ended: self._ended(key, ended))
+        answer = await asyncio.shield(building)
+        return self.reply(key, headers, lambda: answer)
+
+    def _ended(self, key: Hashable, building: asyncio.Task[Any]) -> None:
+        del self._building[key]
+        if not building.cancelled():
+            building.exception()  # retrieved, so that asyncio does not log it if none waits any more
 
     def _fresh(self, key: Hashable, build: Callable[[], Any], fresh_seconds: float) -> _BuiltReply:
         now = self._clock.monotonic()
@@ -66,3 +98,7 @@ class LiveReplies:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return kept
+
+
+def _unneeded() -> Any:
+    raise AssertionError("an answer that is kept is not built")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from flott.rest.conditional import LiveReplies
     from flott.rest.operations import Operations
     from flott.rest.security import Access
+    from flott.rest.sql_mount import SqlMount
 
 #: The pattern of each path parameter with a fixed form. All others are free text.
 HEX_PARAMETERS = frozenset({"jobid", "vertexid", "triggerid", "applicationid"})
@@ -121,6 +122,9 @@ class Endpoint:
     media_type: str = ""  #: of the response; default: text/plain for ``str``, JSON for all others
     orders: bool | None = None  #: whether it changes anything; None: it does unless the method is GET
     needs_token: bool = True  #: False: it is answered without the access token
+    #: Open pages ask for it again and again: they share answers that are up to a second old. Other clients always get a
+    #: new one.
+    shared: bool = False
 
     @property
     def is_order(self) -> bool:
@@ -147,6 +151,7 @@ class RestCall:
     path: Mapping[str, Any] = field(default_factory=dict)  #: ids in lower case, numbers as int, texts decoded
     query: Mapping[str, Any] = field(default_factory=dict)  #: every declared parameter, with its default if absent
     body: Any = None  #: an instance of the endpoint's body type
+    sql: SqlMount | None = None
 
     @property
     def job_id(self) -> str:

@@ -37,7 +37,8 @@ class RestServer:
     ``start`` and ``stop`` are called once each, by any thread.
     """
 
-    def __init__(self, app: ASGIApp, configuration: Configuration):
+    def __init__(self, app: ASGIApp, configuration: Configuration, listening: socket.socket | None = None):
+        """Make a server. ``listening`` replaces the address of the configuration; it is a Unix socket."""
         check_exposure(configuration)
         self._address = configuration.get(options.REST_BIND_ADDRESS)
         self._wanted_port = configuration.get(options.REST_PORT)
@@ -61,17 +62,18 @@ class RestServer:
             self.scheme = "https"
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="rest", daemon=True)
-        self._socket: socket.socket | None = None
+        self._socket = listening
 
     def start(self) -> int:
-        """Start to listen and serve, and return the port."""
-        self._socket = bind(self._address, self._wanted_port)
+        """Start to listen and serve, and return the port; 0 for a Unix socket."""
+        if self._socket is None:
+            self._socket = bind(self._address, self._wanted_port)
         self._thread.start()
         self._server.settled.wait()
         if not self._server.started:
             raise ClusterError("The REST server did not start; see its log.")
-        port: int = self._socket.getsockname()[1]
-        return port
+        place = self._socket.getsockname()
+        return int(place[1]) if isinstance(place, tuple) else 0
 
     def stop(self) -> None:
         """Complete the running requests, then close. Do nothing if the server is not running."""

@@ -132,7 +132,7 @@ def vertices(state: TaskState, ended: bool = False) -> tuple[VertexView, ...]:
             128,
             state,
             (window, sink),
-            (InputView(SOURCE, "HASH", 0),),
+            (InputView(SOURCE, "HASH", 0, 201, 2000, 21.0, 210.0),),
             both,
             start_ms=START,
             end_ms=end,
@@ -174,6 +174,7 @@ def checkpoints() -> CheckpointsView:
         state_bytes=Spread(1024, 4096, 2048.0, 2048, 4096, 4096, 4096, 4096, 6),
         written_bytes=Spread(256, 4096, 1024.0, 1024, 4096, 4096, 4096, 4096, 6),
         records=Spread(1, 50, 25.0, 25, 50, 50, 50, 50, 6),
+        savepoints=(savepoint,),
     )
 
 
@@ -355,6 +356,9 @@ class FakeCluster:
                 place = TimePlace("print", NOW - 5_000, inputs=(source,))
                 return WatermarkReport("orders-window", NOW, 7, (place,), (hold,))
         return None
+
+    def disposed_savepoints(self) -> Sequence[str]:
+        return [order[1] for order in self.orders if order[0] == "dispose"]
 
     def dispose_savepoint(self, path: str) -> Future[None]:
         return self._ordered(None, "dispose", path)

@@ -10,15 +10,26 @@ import pytest
 from starlette.testclient import TestClient
 
 from flott.common.job_status import JobStatus
-from flott.rest.app import create_app
+from flott.rest.app import all_endpoints, create_app
 from flott.rest.endpoints import live as live_endpoints
 from flott.rest.shapes.job.failures import job_failures, replay_line
 from flott.rest.shapes.live.numbers import skew_of
 from flott.rest.shapes.live.vertices import live_edges, live_job, vertex_skew
 from flott.runtime.jobmanager.programs import ProgramStore
-from flott.runtime.jobmanager.views.job_history import STEP_MS, vertex_point
-from flott.runtime.jobmanager.views.job_view import InputView, JobView, Traffic, VertexView
-from tests.unit.rest.fake_cluster import CARD, FINISHED, NOW, RUNNING, SOURCE, WINDOW, FakeCluster, running_job
+from flott.runtime.jobmanager.views.job_history import STEP_MS
+from flott.runtime.jobmanager.views.job_view import InputView, JobView, LatencyView, Traffic, VertexView
+from tests.unit.rest.fake_cluster import (
+    CARD,
+    FINISHED,
+    NOW,
+    RUNNING,
+    SOURCE,
+    TASK_MANAGER,
+    UNKNOWN,
+    WINDOW,
+    FakeCluster,
+    running_job,
+)
 from tests.unit.rest.test_replies_of_any_job import calls_of, wide_job
 
 
@@ -126,6 +137,63 @@ def test_pages_that_are_not_open_any_more_leave_nothing(client: TestClient, clus
     assert len(live._kept) == 256
 
 
+# ---- answers in Flink's form ----------------------------------------------------------------------------------------
+
+PAGE = {"X-Requested-With": "flott-web"}
+SHARED_PATHS = [endpoint.path for endpoint in all_endpoints() if endpoint.shared]
+
+
+def with_names(path: str) -> str:
+    names = {":jobid": RUNNING, ":vertexid": WINDOW, ":checkpointid": "7", ":taskmanagerid": TASK_MANAGER}
+    for name, value in names.items():
+        path = path.replace(name, value)
+    return path
+
+
+@pytest.mark.parametrize("path", SHARED_PATHS)
+def test_open_pages_share_an_answer_and_a_script_gets_a_new_one(client: TestClient, path: str) -> None:
+    path = with_names(path)
+    live = client.app.router.default._live  # type: ignore[attr-defined]
+    first = client.get(path, headers=PAGE)
+    assert first.status_code == 200, first.text
+    assert live.built == 1
+    again = client.get(path, headers={**PAGE, "If-None-Match": first.headers["etag"]})
+    assert (again.status_code, live.built) == (304, 1)
+    script = client.get(path)
+    assert "etag" not in script.headers
+    assert type(script.json()) is type(first.json())
+    assert live.built == 1
+
+
+def test_pages_that_ask_what_holds_event_time_back_ask_the_job_once(client: TestClient, cluster: FakeCluster) -> None:
+    path = f"/jobs/{RUNNING}/flott/watermark"
+    for _ in range(5):
+        assert client.get(path, headers=PAGE).json()["epoch"] == 7
+    assert len(cluster.orders) == 1
+    client.get(path)
+    assert len(cluster.orders) == 2
+
+
+def test_an_answer_that_is_refused_is_not_kept(client: TestClient, cluster: FakeCluster) -> None:
+    path = f"/jobs/{UNKNOWN}/flott/watermark"
+    assert client.get(path, headers=PAGE).status_code == 404
+    cluster.known[UNKNOWN] = running_job(UNKNOWN)
+    assert client.get(path, headers=PAGE).status_code == 200
+
+
+def test_savepoints_have_a_history_of_their_own_in_which_disposed_ones_are_marked(
+    client: TestClient, cluster: FakeCluster, clock: HandClock
+) -> None:
+    def told() -> list[tuple[str, bool]]:
+        clock.seconds += 2
+        reply = client.get(f"/jobs/{RUNNING}/flott/savepoints").json()
+        return [(one["external_path"], one["discarded"]) for one in reply["savepoints"]]
+
+    assert told() == [("/s/savepoint-1", False)]
+    client.post("/savepoint-disposal", json={"savepoint-path": "/s/savepoint-1"})
+    assert told() == [("/s/savepoint-1", True)]
+
+
 # ---- what they say --------------------------------------------------------------------------------------------------
 
 
@@ -163,30 +231,16 @@ def test_the_graph_has_shares_rates_and_counts_on_its_edges(client: TestClient) 
     assert reply["edges"] == [
         {
             "source": source["id"], "target": window["id"], "input": 0, "ship-strategy": "HASH", "records": 201,
-            "records-per-second": 21.0,
+            "bytes": 2000, "records-per-second": 21.0, "bytes-per-second": 210.0,
         }
     ]  # fmt: skip
 
 
-def joined(*strategies: str) -> JobView:
-    """A vertex that reads two others."""
+def test_an_edge_of_a_job_that_an_earlier_version_archived_has_no_counts() -> None:
     job = running_job()
-    left = job.vertices[0]
-    right = replace(left, id="12" * 16)
-    inputs = (InputView(left.id, strategies[0], 0), InputView(right.id, strategies[1], 1))
-    both = replace(job.vertices[1], inputs=inputs)
-    return replace(job, vertices=(left, right, both))
-
-
-def test_the_count_of_an_edge_is_said_only_where_it_is_known() -> None:
-    def counts(job: JobView) -> list[int | None]:
-        return [edge["records"] for edge in live_edges(job, {v.id: vertex_point(v) for v in job.vertices})]
-
-    assert counts(joined("HASH", "HASH")) == [181, 181]  # what each source has sent
-    assert counts(joined("HASH", "BROADCAST")) == [181, None]  # sent once, received several times
-    shared = joined("HASH", "HASH")
-    split = replace(shared.vertices[2], id="13" * 16)
-    assert counts(replace(shared, vertices=(*shared.vertices, split))) == [None] * 4
+    former = replace(job.vertices[1], inputs=(InputView(SOURCE, "HASH", 0),))
+    [edge] = live_edges(replace(job, vertices=(job.vertices[0], former)))
+    assert [edge[name] for name in ("records", "bytes", "records-per-second", "bytes-per-second")] == [None] * 4  # type: ignore[literal-required]
 
 
 @pytest.mark.parametrize(
@@ -215,6 +269,26 @@ def test_a_vertex_shows_its_subtasks(client: TestClient) -> None:
     assert reply["subtasks"][1]["watermark"] == NOW - 5000
     assert reply["skew"]["state"] == {"largest": 2048.0, "mean": 2048.0, "ratio": 1.0, "subtask": 0}
     assert client.get(f"/jobs/{RUNNING}/flott/vertices/{'f' * 32}").status_code == 404
+
+
+def test_a_vertex_shows_the_ages_of_markers_at_its_operators(client: TestClient, cluster: FakeCluster) -> None:
+    path = f"/jobs/{RUNNING}/flott/vertices/{WINDOW}"
+    assert client.get(path).json()["latencies"] == []
+    quantiles = {"0.5": 11.0, "0.95": 60.0, "0.99": 88.0}
+    at_sink, at_sum, elsewhere = (
+        LatencyView(operator, 1, "11" * 16, None, 300, -2, 90, 12.54, 3.5, quantiles)
+        for operator in ("22" * 16, "21" * 16, "11" * 16)
+    )
+    bare = LatencyView("21" * 16, 0)
+    cluster.known[RUNNING] = replace(cluster.known[RUNNING], latencies=(at_sink, elsewhere, at_sum, bare))
+    cluster.known["f" * 32] = cluster.known.pop(RUNNING)  # another path, so that no answer is kept
+    found = client.get(path.replace(RUNNING, "f" * 32)).json()["latencies"]
+    assert [(one["operator"], one["subtask"]) for one in found] == [("21" * 16, 0), ("21" * 16, 1), ("22" * 16, 1)]
+    assert found[0]["source"] is None
+    assert found[1] == {
+        "operator": "21" * 16, "subtask": 1, "source": "11" * 16, "source-subtask": None, "count": 300, "min": -2.0,
+        "mean": 12.5, "p50": 11.0, "p95": 60.0, "p99": 88.0, "max": 90.0,
+    }  # fmt: skip
 
 
 def test_the_timeline_has_epochs_with_phases_and_what_happened(client: TestClient) -> None:

@@ -130,6 +130,25 @@ def test_what_a_task_manager_said_is_put_together(client: TestClient, job_log: P
     assert client.get(f"/taskmanagers/{TASK_MANAGER}/log").text == reply.text
 
 
+def test_the_log_of_a_task_manager_is_followed_searched_and_filtered(client: TestClient, job_log: Path) -> None:
+    def asked(query: str) -> list[str]:
+        reply = client.get(f"/taskmanagers/{TASK_MANAGER}/log?{query}")
+        assert reply.status_code == 200, reply.text
+        return [line.partition("line ")[2] for line in reply.text.splitlines()]
+
+    assert asked("tail=2") == ["3", "4"]
+    assert asked("search=LINE 2") == ["2"]
+    assert asked("level=WARNING") == ["2", "4"]
+    cursor = client.get(f"/taskmanagers/{TASK_MANAGER}/log?tail=1").headers["x-flott-log-cursor"]
+    assert asked(f"offset={cursor}") == []
+    with job_log.open("ab") as file:
+        file.write(entry(5) + entry(6, "ERROR"))
+    assert asked(f"offset={cursor}") == ["5", "6"]
+    assert asked(f"offset={cursor}&level=ERROR") == ["6"]
+    for wrong in ("tail=x", "level=LOUD", "offset=abc", "offset=1-2,x"):
+        assert client.get(f"/taskmanagers/{TASK_MANAGER}/log?{wrong}").status_code == 400
+
+
 def test_a_log_is_searched_whatever_the_case(client: TestClient, job_log: Path, cluster: FakeCluster) -> None:
     assert lines(client, "search=LINE 2") == ["2"]
     assert lines(client, "search=sum&tail=1") == ["4"]

@@ -402,6 +402,13 @@ def test_shares_of_time_are_shares_whatever_was_measured(busy: float, idle: floa
     assert all(0 <= part <= 1 for part in parts)
 
 
+def test_beside_back_pressure_it_is_told_what_a_subtask_waits_for() -> None:
+    waiting = replace(VERTEX.subtasks[0], waits_for="no more of its output is taken by the sink (1/2)")
+    first, second = back_pressure(replace(VERTEX, subtasks=(waiting, VERTEX.subtasks[1])), NOW)["subtasks"]
+    assert first["waits-for"] == "no more of its output is taken by the sink (1/2)"
+    assert "waits-for" not in second
+
+
 def test_of_a_vertex_that_does_not_run_no_back_pressure_is_known() -> None:
     assert back_pressure(replace(VERTEX, state=TaskState.FINISHED), NOW) == {"status": "deprecated"}
 

@@ -19,6 +19,7 @@ from flott.runtime.jobmanager.views.job_view import (
     FailureView,
     InputView,
     JobView,
+    LatencyView,
     RescaleView,
     RestoredView,
     Spread,
@@ -28,6 +29,7 @@ from flott.runtime.jobmanager.views.job_view import (
     Traffic,
     VertexView,
 )
+from flott.runtime.jobmanager.views.latency_tracker import QUANTILES
 
 numbers = st.floats() | st.integers(-(2**63), 2**63 - 1)
 counts = st.integers(0, 2**62)
@@ -41,6 +43,10 @@ traffic = st.builds(Traffic, counts, counts, counts, counts, st.floats(), st.flo
 spreads = st.builds(Spread, *([st.floats()] * 8), st.integers(0, 3))
 watermarks = st.integers(MIN_WATERMARK, 2**63 - 1)
 numbers = st.integers() | st.floats()
+latencies = st.builds(
+    LatencyView, ids, st.integers(0, 3), st.none() | ids, st.none() | st.integers(0, 3), counts,
+    *([st.floats()] * 4), st.dictionaries(st.sampled_from(QUANTILES), st.floats()),
+)  # fmt: skip
 
 
 @st.composite
@@ -173,6 +179,7 @@ def job_views(draw: st.DrawFn) -> JobView:
         restart_strategy=draw(names),
         rescales=tuple(draw(st.lists(st.builds(RescaleView, counts, times, st.tuples(names)), max_size=1))),
         ledger=draw(st.dictionaries(ids, entry, max_size=2)),
+        latencies=tuple(draw(st.lists(latencies, max_size=2))),
     )
 
 

@@ -45,7 +45,9 @@ def _checkpoint(call: RestCall, job: JobView) -> CheckpointView:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/jobs/:jobid/checkpoints", overview, Checkpoints, "The checkpoints of a job", tag=_TAG),
+    Endpoint(
+        "GET", "/jobs/:jobid/checkpoints", overview, Checkpoints, "The checkpoints of a job", tag=_TAG, shared=True
+    ),
     Endpoint(
         "GET",
         "/jobs/:jobid/checkpoints/config",
@@ -54,7 +56,7 @@ ENDPOINTS = (
         "How a job takes checkpoints",
         tag=_TAG,
     ),
-    Endpoint("GET", _ONE, detail, CheckpointItem, "A checkpoint, by vertex", tag=_TAG),
+    Endpoint("GET", _ONE, detail, CheckpointItem, "A checkpoint, by vertex", tag=_TAG, shared=True),
     Endpoint(
         "GET",
         f"{_ONE}/subtasks/:vertexid",
@@ -62,5 +64,6 @@ ENDPOINTS = (
         TaskCheckpointDetail,
         "A vertex's part of a checkpoint, by subtask",
         tag=_TAG,
+        shared=True,
     ),
 )

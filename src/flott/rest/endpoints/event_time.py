@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from flott.common._watermark_report import Hold, TimePlace, WatermarkReport
+from flott.common._watermark_report import Hold, Sentence, SentenceInstant, TimePlace, WatermarkReport
 from flott.rest.endpoint import Endpoint, RestCall
 from flott.rest.waiting import carried_out
 from flott.runtime.orders import ExplainWatermark
+
+
+class InstantMessage(TypedDict):
+    """A moment in a sentence, for pages that write it in the zone of their reader."""
+
+    at: int
+    exact: bool  #: to the millisecond
 
 
 class HoldMessage(TypedDict):
@@ -18,9 +25,12 @@ class HoldMessage(TypedDict):
     since: int | None
     finding: str
     remedy: str
+    finding_parts: list[str | InstantMessage]
+    remedy_parts: list[str | InstantMessage]
 
 
 class PlaceMessage(TypedDict):
+    id: str
     name: str
     watermark: int
     idle: bool
@@ -62,6 +72,7 @@ def watermark_message(report: WatermarkReport) -> WatermarkMessage:
 
 def _place(place: TimePlace) -> PlaceMessage:
     return {
+        "id": place.id,
         "name": place.name,
         "watermark": place.watermark,
         "idle": place.idle,
@@ -81,7 +92,17 @@ def _hold(hold: Hold) -> HoldMessage:
         "since": hold.since_ms,
         "finding": hold.finding,
         "remedy": hold.remedy,
+        "finding_parts": _parts(hold.finding_parts or (hold.finding,)),
+        "remedy_parts": _parts(hold.remedy_parts or (hold.remedy,)),
     }
+
+
+def _parts(sentence: Sentence) -> list[str | InstantMessage]:
+    return [
+        {"at": part.at_ms, "exact": part.exact} if isinstance(part, SentenceInstant) else part
+        for part in sentence
+        if part
+    ]
 
 
 ENDPOINTS = (
@@ -92,5 +113,6 @@ ENDPOINTS = (
         WatermarkMessage,
         "Which split, operator or source holds event time back",
         "jobs",
+        shared=True,
     ),
 )

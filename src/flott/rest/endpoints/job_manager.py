@@ -42,6 +42,7 @@ ENDPOINTS = (
         list[ConfigurationEntry],
         "The configuration of the JobManager, without secrets",
         tag=_TAG,
+        shared=True,
     ),
     Endpoint(
         "GET",
@@ -50,6 +51,7 @@ ENDPOINTS = (
         JobManagerEnvironment,
         "The platform of the JobManager",
         tag=_TAG,
+        shared=True,
     ),
     Endpoint(
         "GET",
@@ -58,8 +60,11 @@ ENDPOINTS = (
         list[MetricValue],
         "Metrics of the JobManager",
         tag=_TAG,
+        shared=True,
         query=(metric_queries.NAMES,),
     ),
-    Endpoint("GET", "/jobmanager/thread-dump", threads, ThreadDump, "The threads of the JobManager", tag=_TAG),
+    Endpoint(
+        "GET", "/jobmanager/thread-dump", threads, ThreadDump, "The threads of the JobManager", tag=_TAG, shared=True
+    ),
     Endpoint("GET", "/jobmanager/profiler", profilings, Profilings, "Profiles of the JobManager: none", tag=_TAG),
 )

@@ -125,6 +125,7 @@ ENDPOINTS = (
         "The accumulators of a job",
         tag=_TAG,
         query=(Query("includeSerializedValue", bool, False, "accepted without effect; there is no Java form"),),
+        shared=True,
     ),
     Endpoint(
         "GET",

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from flott.rest.conditional import FRESH_SECONDS
 from flott.rest.endpoint import Endpoint, RestCall
+from flott.rest.shapes.checkpoint.checkpoints import Savepoints, savepoints
 from flott.rest.shapes.job.failures import JobFailures, job_failures
 from flott.rest.shapes.job.late_records import LateDataReply, late_ledger
 from flott.rest.shapes.live.jobs import AllSeries, LiveOverview, all_series, live_overview
@@ -71,6 +72,11 @@ def late(call: RestCall) -> Response:
     return _live(call, lambda: late_ledger(call.job()))
 
 
+def savepoints_of_job(call: RestCall) -> Response:
+    """Return the completed savepoints of a job, those that were disposed of marked."""
+    return _live(call, lambda: savepoints(call.job(), call.gateway.disposed_savepoints()))
+
+
 def failures(call: RestCall) -> Response:
     return _live(call, lambda: job_failures(call.job()))
 
@@ -91,8 +97,9 @@ ENDPOINTS = (
     _get("/flott/series", series, AllSeries, "The numbers of the last ten minutes of all running jobs"),
     _get(f"{_JOB}/live", job, LiveJob, "A job with the numbers of its vertices and edges"),
     _get(f"{_JOB}/series", series_of_job, LiveSeries, "The numbers of the last ten minutes of a job"),
-    _get(f"{_JOB}/vertices/:vertexid", vertex, LiveVertexDetail, "A vertex with its subtasks and their skew"),
+    _get(f"{_JOB}/vertices/:vertexid", vertex, LiveVertexDetail, "A vertex: subtasks, skew, ages of latency markers"),
     _get(f"{_JOB}/timeline", job_timeline, Timeline, "The last epochs with their phases, and what happened between"),
     _get(f"{_JOB}/late", late, LateDataReply, "The late-data ledger, with samples"),
+    _get(f"{_JOB}/savepoints", savepoints_of_job, Savepoints, "The last hundred savepoints that a job has completed"),
     _get(f"{_JOB}/failures", failures, JobFailures, "Failure cards, and the command that runs the epoch again"),
 )

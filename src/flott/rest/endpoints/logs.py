@@ -7,9 +7,9 @@ logs of the jobs. It includes printed output. ``flott.runtime.logs`` checks file
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from typing_extensions import TypedDict
@@ -26,10 +26,12 @@ from flott.runtime.logs.log_files import (
     job_folder,
     list_logs,
     read_log,
-    read_task_manager_log,
 )
+from flott.runtime.logs.task_manager_log import TaskManagerCursor, TaskManagerLines, read_task_manager_log
 
-#: The position at which a reader of a job's log continues: sent with the lines, returned as ``offset``.
+T = TypeVar("T")
+
+#: The position at which a reader of a log continues: sent with the lines, returned as ``offset``.
 CURSOR_HEADER = "X-Flott-Log-Cursor"
 TASK_MANAGER_LOG = "taskmanager.log"
 JOB_MANAGER_LOG = "jobmanager.log"
@@ -83,27 +85,34 @@ async def _of_job_manager(call: RestCall, name: str) -> Response:
 async def task_manager_logs(call: RestCall) -> LogList:
     """List the logs of a task manager: one, which is assembled on request."""
     manager = call.task_manager()
-    size = len((await _of_task_manager(call)).body)
+    whole = await _of_task_manager(call, LogFilter(task_manager=manager.id), TASK_MANAGER_LINES)
+    size = len(whole.text.encode("utf-8", "replace"))
     return {"logs": [{"name": TASK_MANAGER_LOG, "size": size, "mtime": manager.heartbeat_ms}]}
 
 
 async def task_manager_file(call: RestCall) -> Response:
-    """Return the log of a task manager by its name."""
+    """Return the log of a task manager by its name, or lines of it."""
     call.task_manager()
     if call.path["logname"] != TASK_MANAGER_LOG:
         raise Refusal(404, "File not found.")
-    return await _of_task_manager(call)
+    return await task_manager_log(call)
 
 
 async def task_manager_log(call: RestCall) -> Response:
-    """Return the log of a task manager."""
-    return await _of_task_manager(call)
+    """Return the log of a task manager, or lines of it."""
+    query = call.query
+    wanted = LogFilter(level=query["level"], task_manager=call.task_manager().id, search=query["search"] or None)
+    cursor = _parsed(TaskManagerCursor.of, query["offset"])
+    tail = TASK_MANAGER_LINES if query["tail"] is None else min(query["tail"], TASK_MANAGER_LINES)
+    found = await _of_task_manager(call, wanted, tail, cursor)
+    return _text(found.text, {CURSOR_HEADER: str(found.cursor)})
 
 
-async def _of_task_manager(call: RestCall) -> Response:
-    ident = call.task_manager().id
-    lines = await asyncio.to_thread(read_task_manager_log, call.gateway.log_folder, ident, TASK_MANAGER_LINES)
-    return _text("".join(f"{line}\n" for line in lines))
+async def _of_task_manager(
+    call: RestCall, wanted: LogFilter, tail: int, cursor: TaskManagerCursor | None = None
+) -> TaskManagerLines:
+    folder = call.gateway.log_folder
+    return await asyncio.to_thread(read_task_manager_log, folder, wanted, tail=tail, cursor=cursor)
 
 
 # --------------------------------------------------------------------------------------------------------------- jobs
@@ -143,8 +152,12 @@ def _cursor(text: str | None) -> LogCursor | None:
         return None
     if text.isascii() and text.isdigit() and len(text) < 19:
         return LogCursor(0, int(text))
+    return _parsed(LogCursor.of, text)
+
+
+def _parsed(parse: Callable[[str], T], text: str | None) -> T | None:
     try:
-        return LogCursor.of(text)
+        return None if text is None else parse(text)
     except ClusterError as error:
         raise Refusal(400, str(error)) from error
 
@@ -223,9 +236,15 @@ ENDPOINTS = (
     _get("/jobmanager/log", job_manager_log, str, "The log of the JobManager", _LINES),
     _get("/jobmanager/stdout", job_manager_output, str, "The output of the JobManager", _LINES),
     _get("/taskmanagers/:taskmanagerid/logs", task_manager_logs, LogList, "The logs of a task manager"),
-    _get("/taskmanagers/:taskmanagerid/logs/:logname", task_manager_file, str, "A log of a task manager"),
-    _get("/taskmanagers/:taskmanagerid/log", task_manager_log, str, "The log of a task manager, for all jobs"),
-    _get("/taskmanagers/:taskmanagerid/stdout", task_manager_log, str, "The same: printed output is part of the log"),
+    _get("/taskmanagers/:taskmanagerid/logs/:logname", task_manager_file, str, "A log of a task manager", _LINES),
+    _get("/taskmanagers/:taskmanagerid/log", task_manager_log, str, "The log of a task manager, for all jobs", _LINES),
+    _get(
+        "/taskmanagers/:taskmanagerid/stdout",
+        task_manager_log,
+        str,
+        "The same: printed output is part of the log",
+        _LINES,
+    ),
     _get("/jobs/:jobid/logs", job_logs, LogList, "The log files of a job"),
     _get("/jobs/:jobid/logs/:logname", job_log, str, "A log of a job, as text", _JOB_QUERY),
     _get("/jobs/:jobid/log", job_log, str, "The log of a job, as text", _JOB_QUERY),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
-from flott.errors import StateError
+from flott.errors import JobEndedError, JobNotFoundError, StateError
 from flott.rest.endpoint import Endpoint, Query, RestCall
 from flott.rest.refusal import Refusal
 from flott.rest.shapes.job.orders import TriggerResponse
@@ -38,6 +39,7 @@ from flott.runtime.jobmanager.inspection.questions import (
     Question,
     TraceKey,
 )
+from flott.runtime.orders import KeepCheckpoints
 
 
 async def checkpoints(call: RestCall) -> Mapping[str, Any]:
@@ -80,13 +82,18 @@ async def changes(call: RestCall) -> Mapping[str, Any]:
 
 
 async def preview(call: RestCall) -> Mapping[str, Any]:
-    """Run the last epoch again, to show the records of an operator."""
+    """Run the last epoch again, to show the records of an operator. The job keeps its files for a minute."""
     body = call.body
     question = PreviewRecords(
         body["operator"], body.get("side") or "emitted", body.get("epoch"), body.get("limit") or 100
     )
     wanted: str | None = body.get("triggerId")
-    start: Callable[[], Future[Any]] = lambda: call.gateway.inspect(call.job_id, question)  # noqa: E731
+
+    def start() -> Future[Any]:
+        with suppress(JobEndedError, JobNotFoundError):  # an ended job deletes nothing any more
+            call.gateway.order(call.job_id, KeepCheckpoints())
+        return call.gateway.inspect(call.job_id, question)
+
     call.job()
     ident = await asyncio.to_thread(call.operations.trigger, _previews(call), start, wanted.lower() if wanted else None)
     return {"request-id": ident}

@@ -53,7 +53,7 @@ def profilings(call: RestCall) -> Profilings:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/taskmanagers", overview, TaskManagers, "All task managers", tag=_TAG),
+    Endpoint("GET", "/taskmanagers", overview, TaskManagers, "All task managers", tag=_TAG, shared=True),
     Endpoint(
         "GET",
         "/taskmanagers/metrics",
@@ -67,7 +67,7 @@ ENDPOINTS = (
             Query("taskmanagers", list, meaning="ids of task managers, separated by commas; without it, all"),
         ),
     ),
-    Endpoint("GET", _ONE, detail, TaskManagerDetail, "A task manager", tag=_TAG),
+    Endpoint("GET", _ONE, detail, TaskManagerDetail, "A task manager", tag=_TAG, shared=True),
     Endpoint(
         "GET",
         f"{_ONE}/metrics",
@@ -77,7 +77,15 @@ ENDPOINTS = (
         tag=_TAG,
         query=(metric_queries.NAMES,),
     ),
-    Endpoint("GET", f"{_ONE}/flott/subtasks", subtasks, PlacedSubtasks, "The subtasks that ran here last", tag=_TAG),
+    Endpoint(
+        "GET",
+        f"{_ONE}/flott/subtasks",
+        subtasks,
+        PlacedSubtasks,
+        "The subtasks that ran here last",
+        tag=_TAG,
+        shared=True,
+    ),
     Endpoint("GET", f"{_ONE}/thread-dump", threads, ThreadDump, "The threads of a task manager", tag=_TAG),
     Endpoint("GET", f"{_ONE}/profiler", profilings, Profilings, "Profiles of a task manager: none", tag=_TAG),
 )

@@ -154,8 +154,10 @@ def _now_ms(call: RestCall) -> int:
     return call.operations.clock.now_ms()
 
 
-def _get(path: str, handler: Callable[[RestCall], Any], reply: Any, summary: str, *query: Query) -> Endpoint:
-    return Endpoint("GET", path, handler, reply, summary, tag="vertices", query=query)
+def _get(
+    path: str, handler: Callable[[RestCall], Any], reply: Any, summary: str, *query: Query, shared: bool = False
+) -> Endpoint:
+    return Endpoint("GET", path, handler, reply, summary, tag="vertices", query=query, shared=shared)
 
 
 _OF_SUBTASK = Query("subtaskindex", int, None, "of one subtask", minimum=0)
@@ -175,6 +177,7 @@ ENDPOINTS = (
         metric_queries.NAMES,
         metric_queries.AGGREGATION,
         Query("subtasks", list, meaning="numbers of subtasks and ranges of them, like 0,2-4; without it, all"),
+        shared=True,
     ),
     _get(f"{_VERTEX}/accumulators", accumulators, VertexAccumulators, "The accumulators of a vertex"),
     _get(

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 
 from flott.common import _cluster_options as options
+from flott.common.config_options import ConfigOption
 from flott.common.configuration import Configuration
 from flott.errors import ClusterError
 from flott.rest.app import EndpointHandler, Routes, path_segments
 from flott.rest.endpoint import Endpoint
 from flott.rest.gateway.endpoints import ENDPOINTS, GatewayCall
+from flott.rest.gateway.messages import VERSIONS
 from flott.rest.gateway.sessions import EnvironmentFactory, Sessions
-from flott.rest.gateway.shapes import VERSIONS
 from flott.rest.http_server import RestServer
 from flott.runtime.clock import Clock, SystemClock
 from flott.table.environment_settings import EnvironmentSettings
@@ -26,9 +27,10 @@ from flott.table.table_environment import TableEnvironment
 class GatewayHandler(EndpointHandler):
     """Serves sessions."""
 
-    def __init__(self, configuration: Configuration, sessions: Sessions):
-        super().__init__(configuration, Routes.of(ENDPOINTS))
+    def __init__(self, configuration: Configuration, sessions: Sessions, table: Sequence[Endpoint], root: str):
+        super().__init__(configuration, Routes.of(table))
         self._sessions = sessions
+        self._root = root
 
     def segments(self, request: Request) -> list[str]:
         segments = path_segments(request.scope)
@@ -39,26 +41,34 @@ class GatewayHandler(EndpointHandler):
     ) -> GatewayCall:
         first = path_segments(request.scope)[0]
         version = first if first in VERSIONS else VERSIONS[-1]
-        return GatewayCall(self._sessions, version, path, query, body)
+        return GatewayCall(self._sessions, version, self._root, path, query, body)
 
 
-def create_gateway_app(configuration: Configuration, sessions: Sessions) -> Starlette:
-    """Return the application that serves these sessions."""
+def create_gateway_app(
+    configuration: Configuration, sessions: Sessions, table: Sequence[Endpoint] = ENDPOINTS, root: str = ""
+) -> Starlette:
+    """Return the application that serves these sessions. ``root`` begins the addresses in its replies."""
     app = Starlette()
-    app.router.default = GatewayHandler(configuration, sessions)
+    app.router.default = GatewayHandler(configuration, sessions, table, root)
     return app
 
 
 def sessions_of(
-    configuration: Configuration, clock: Clock, make_environment: EnvironmentFactory | None = None
+    configuration: Configuration,
+    clock: Clock,
+    make_environment: EnvironmentFactory | None = None,
+    limit: ConfigOption[int] = options.GATEWAY_MAX_SESSIONS,
+    on_query: Callable[[str], None] = lambda job_id: None,
 ) -> Sessions:
-    """Return the registry of sessions according to the configuration."""
+    """Return the registry of sessions according to the configuration. ``limit`` is the option of their number."""
     return Sessions(
         make_environment or environments_of(configuration),
         clock,
         configuration.get(options.GATEWAY_IDLE_TIMEOUT),
-        configuration.get(options.GATEWAY_MAX_SESSIONS),
+        configuration.get(limit),
         configuration.get(options.GATEWAY_MAX_STATEMENTS),
+        limit.key,
+        on_query,
     )
 
 

@@ -1,20 +1,32 @@
-"""The paths of the gateway, with Flink's names. Handlers that wait for a job or a statement run in a thread."""
+"""The handlers of the gateway's paths (``messages``). Those that wait for a job or a statement run in a thread."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NotRequired
+from typing import Any
 
 from starlette.responses import Response
-from typing_extensions import TypedDict
 
 from flott import __version__
 from flott.common._secrets import shown
-from flott.rest.endpoint import Endpoint, Query
+from flott.rest.endpoint import Endpoint
+from flott.rest.gateway.messages import (
+    VERSIONS,
+    ApiVersions,
+    Candidates,
+    Empty,
+    Info,
+    OpenedSessions,
+    SessionOpened,
+    SessionProperties,
+    StatementStarted,
+    StatusReply,
+    gateway_endpoints,
+)
 from flott.rest.gateway.sessions import GatewaySession, Sessions
-from flott.rest.gateway.shapes import ROW_FORMATS, VERSIONS, FetchReply, exact_response, fetch_reply
+from flott.rest.gateway.shapes import exact_response, fetch_reply
 from flott.rest.refusal import Refusal
 from flott.table._environment.completions import completions
 
@@ -25,6 +37,7 @@ class GatewayCall:
 
     sessions: Sessions
     version: str
+    root: str  #: the path below which all paths of the gateway are; empty for a gateway with a port of its own
     path: Mapping[str, Any]
     query: Mapping[str, Any]
     body: Any
@@ -32,60 +45,6 @@ class GatewayCall:
     def session(self) -> GatewaySession:
         """Return the session of the path. Raise 404 if there is none."""
         return self.sessions.session(self.path["session_handle"])
-
-
-class Empty(TypedDict):
-    pass
-
-
-class Info(TypedDict):
-    productName: str
-    version: str
-
-
-class ApiVersions(TypedDict):
-    versions: list[str]
-
-
-class OpenSession(TypedDict):
-    sessionName: NotRequired[str | None]
-    properties: NotRequired[dict[str, str] | None]
-
-
-class SessionOpened(TypedDict):
-    sessionHandle: str
-
-
-class SessionProperties(TypedDict):
-    properties: dict[str, str]
-
-
-class StatusReply(TypedDict):
-    status: str
-
-
-class ConfigureSession(TypedDict):
-    statement: str
-    executionTimeout: NotRequired[int | None]
-
-
-class ExecuteStatement(TypedDict):
-    statement: str
-    executionTimeout: NotRequired[int | None]
-    executionConfig: NotRequired[dict[str, str] | None]
-
-
-class StatementStarted(TypedDict):
-    operationHandle: str
-
-
-class CompleteStatement(TypedDict):
-    statement: str
-    position: NotRequired[int | None]
-
-
-class Candidates(TypedDict):
-    candidates: list[str]
 
 
 def info(call: GatewayCall) -> Info:
@@ -103,6 +62,22 @@ async def open_session(call: GatewayCall) -> SessionOpened:
     name, properties = call.body.get("sessionName"), call.body.get("properties") or {}
     session = await asyncio.to_thread(call.sessions.open, name, properties)
     return {"sessionHandle": session.handle}
+
+
+def list_sessions(call: GatewayCall) -> OpenedSessions:
+    """Show all sessions."""
+    return {
+        "sessions": [
+            {
+                "sessionHandle": one.handle,
+                "sessionName": one.name,
+                "opened": one.opened_ms,
+                "used": one.used_ms,
+                "statements": one.active,
+            }
+            for one in call.sessions.opened()
+        ]
+    }
 
 
 def session_properties(call: GatewayCall) -> SessionProperties:
@@ -165,11 +140,12 @@ async def fetch_results(call: GatewayCall) -> Response:
     """Give a page of a result."""
     session = call.session()
     operation = session.operation(call.path["operation_handle"])
-    place = f"/sessions/{session.handle}/operations/{operation.handle}"
+    place = f"{call.root}/{call.version}/sessions/{session.handle}/operations/{operation.handle}"
     token, row_format = call.path["token"], call.query["rowFormat"]
 
     def page() -> Response:
-        return exact_response(fetch_reply(operation.fetch(token), place, call.version, row_format))
+        fetched = operation.fetch(token)
+        return exact_response(fetch_reply(fetched, place, row_format, short=call.version == "v1"))
 
     return await asyncio.to_thread(page)
 
@@ -179,38 +155,15 @@ def _refuse_timeout(body: Mapping[str, Any]) -> None:
         raise Refusal(400, "executionTimeout is not supported, as in Flink: cancel the operation instead.")
 
 
-_SESSION = "/sessions/:session_handle"
-_OPERATION = f"{_SESSION}/operations/:operation_handle"
-_ROW_FORMAT = Query("rowFormat", str, "JSON", "how values are written", choices=tuple(ROW_FORMATS))
+_HANDLERS = {
+    handler.__name__: handler
+    for handler in (
+        info, api_versions, open_session, session_properties, close_session, heartbeat, configure_session,
+        execute_statement, complete_statement, operation_status, cancel_operation, close_operation, fetch_results,
+    )
+}  # fmt: skip
 
-ENDPOINTS = (
-    Endpoint("GET", "/info", info, Info, "Name and version", tag="gateway"),
-    Endpoint("GET", "/api_versions", api_versions, ApiVersions, "The prefixes that are answered", tag="gateway"),
-    Endpoint("POST", "/sessions", open_session, SessionOpened, "Open a session", tag="sessions", body=OpenSession),
-    Endpoint("GET", _SESSION, session_properties, SessionProperties, "The settings of a session", tag="sessions"),
-    Endpoint("DELETE", _SESSION, close_session, StatusReply, "Close a session", tag="sessions"),
-    Endpoint("POST", f"{_SESSION}/heartbeat", heartbeat, Empty, "Keep a session open", tag="sessions"),
-    Endpoint(
-        "POST", f"{_SESSION}/configure-session", configure_session, Empty,
-        "Run a statement that changes the session, and wait for it", tag="sessions", body=ConfigureSession,
-    ),
-    Endpoint(
-        "POST", f"{_SESSION}/statements", execute_statement, StatementStarted, "Start a statement", tag="statements",
-        body=ExecuteStatement,
-    ),
-    Endpoint(
-        "GET", f"{_SESSION}/complete-statement", complete_statement, Candidates, "Words that may stand at a position",
-        tag="statements", body=CompleteStatement,
-    ),
-    Endpoint(
-        "POST", f"{_SESSION}/complete-statement", complete_statement, Candidates,
-        "The same, for clients that send no body with GET", tag="statements", body=CompleteStatement,
-    ),
-    Endpoint("GET", f"{_OPERATION}/status", operation_status, StatusReply, "How far a statement is", tag="operations"),
-    Endpoint("POST", f"{_OPERATION}/cancel", cancel_operation, StatusReply, "Cancel a statement", tag="operations"),
-    Endpoint("DELETE", f"{_OPERATION}/close", close_operation, StatusReply, "Drop a result", tag="operations"),
-    Endpoint(
-        "GET", f"{_OPERATION}/result/:token", fetch_results, FetchReply, "A page of a result", tag="operations",
-        query=(_ROW_FORMAT,),
-    ),
-)  # fmt: skip
+ENDPOINTS = gateway_endpoints(lambda name: _HANDLERS[name.removesuffix("_by_post")])
+
+#: What the gateway of a JobManager serves in addition, to the JobManager only: handles are not shown to clients.
+LIST_SESSIONS = Endpoint("GET", "/sessions", list_sessions, OpenedSessions, "All sessions", tag="sessions")

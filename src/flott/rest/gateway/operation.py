@@ -105,13 +105,17 @@ class StatementOperation:
             raise self._failure
 
     def await_job(self, job: JobClient) -> None:
-        """Wait for the end of the job that this statement has started; cancelling the statement ends the job."""
+        """Wait for the end of the job that this statement has started. It ends with the statement."""
         with self._lock:
             self._awaited = job
-            cancelled = self._status is Status.CANCELED
-        if cancelled:
+            is_ended = self._status in (Status.CANCELED, Status.CLOSED)
+        if is_ended:
             job.cancel()
-        job.get_job_execution_result().result()
+        try:
+            job.get_job_execution_result().result()
+        finally:
+            with self._lock:
+                self._awaited = None
 
     def fetch(self, token: int) -> Fetched:
         """Return the page of a token. Raise the error of a statement that failed."""
@@ -142,8 +146,10 @@ class StatementOperation:
     def close(self) -> Status:
         """End the statement and drop its result."""
         with self._lock:
-            self._status = Status.CLOSED
+            self._status, awaited = Status.CLOSED, self._awaited
         self._release()
+        if awaited is not None:
+            awaited.cancel()
         return Status.CLOSED
 
     def join(self, timeout: float) -> None:

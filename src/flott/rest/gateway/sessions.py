@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -44,12 +44,20 @@ _NOT_CONFIGURING = (
 class GatewaySession:
     """One client's session."""
 
-    def __init__(self, name: str | None, environment: TableEnvironment, now_ms: int, admit: Callable[[], None]):
+    def __init__(
+        self,
+        name: str | None,
+        environment: TableEnvironment,
+        now_ms: int,
+        admit: Callable[[], None],
+        on_query: Callable[[str], None],
+    ):
         self.handle = str(uuid.uuid4())
         self.name = name
-        self.used_ms = now_ms
+        self.opened_ms = self.used_ms = now_ms
         self.environment = environment
         self._admit = admit
+        self._on_query = on_query
         self._operations: dict[str, StatementOperation] = {}
         self._lock = threading.Lock()
         self._turn = threading.Event()  #: set when the last statement has run
@@ -139,6 +147,8 @@ class GatewaySession:
             return Executed(
                 ResultKind.SUCCESS_WITH_CONTENT, row_type({"job id": STRING}), lambda: iter(rows), job_id=job_id
             )
+        if job_id is not None:
+            self._on_query(job_id)
         kind = ResultKind.SUCCESS if found.success_only else ResultKind.SUCCESS_WITH_CONTENT
         columns = row_type(dict(zip(distinct_names(found.schema.names), found.schema.types, strict=True)))
         return Executed(kind, columns, found.rows, found.close, job_id, found.is_query)
@@ -168,6 +178,9 @@ class Sessions:
     idle_timeout_ms: int  #: 0: a session does not expire
     max_sessions: int
     max_statements: int
+    limit_key: str = "sql-gateway.session.max-num"  #: the option that ``max_sessions`` comes from
+    #: Called with the job of each query that has started.
+    on_query: Callable[[str], None] = field(default=lambda job_id: None)
     _sessions: dict[str, GatewaySession] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -176,9 +189,10 @@ class Sessions:
         self.expire()
         if len(self._sessions) >= self.max_sessions:
             raise Refusal(
-                503, f"There are {self.max_sessions} sessions already, the most allowed (sql-gateway.session.max-num)."
+                503, f"There are {self.max_sessions} sessions already, the most allowed ({self.limit_key})."
             )
-        session = GatewaySession(name, self.make_environment(properties), self.clock.now_ms(), self._admit_statement)
+        environment = self.make_environment(properties)
+        session = GatewaySession(name, environment, self.clock.now_ms(), self._admit_statement, self.on_query)
         with self._lock:
             self._sessions[session.handle] = session
         return session
@@ -199,6 +213,12 @@ class Sessions:
         with self._lock:
             self._sessions.pop(handle, None)
         session.close()
+
+    def opened(self) -> Sequence[GatewaySession]:
+        """Return the sessions that have not expired."""
+        now = self.clock.now_ms()
+        with self._lock:
+            return [session for session in self._sessions.values() if not self._is_idle(session, now)]
 
     def close_all(self) -> None:
         """End all sessions."""

@@ -7,57 +7,27 @@ import re
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, NotRequired
+from typing import Any
 
 from starlette.responses import Response
-from typing_extensions import TypedDict
 
 from flott.common.types import Row
 from flott.rest.app import JSON_TYPE
 from flott.rest.gateway.fields import json_field, text_field
 from flott.rest.gateway.logical_types import type_document
+from flott.rest.gateway.messages import ColumnInfo, FetchReply, RowInfo
 from flott.rest.gateway.operation import Fetched
 from flott.table._types.logical import LogicalType, RowType
 
-#: What Flink answers under each prefix is the same here, but for the form of ``nextResultUri``.
-VERSIONS = ("v1", "v2", "v3", "v4")
-ROW_FORMATS: dict[str, Callable[[Any, LogicalType], Any]] = {"JSON": json_field, "PLAIN_TEXT": text_field}
+WRITERS: dict[str, Callable[[Any, LogicalType], Any]] = {"JSON": json_field, "PLAIN_TEXT": text_field}
 
 
-class ColumnInfo(TypedDict):
-    name: str
-    logicalType: dict[str, Any]
-    comment: str | None
-
-
-class RowInfo(TypedDict):
-    kind: str
-    fields: list[Any]
-
-
-class ResultInfo(TypedDict):
-    columns: list[ColumnInfo]
-    rowFormat: str
-    data: list[RowInfo]
-
-
-class FetchReply(TypedDict):
-    """NOT_READY has a type and an address only; EOS has no address."""
-
-    resultType: str
-    isQueryResult: NotRequired[bool]
-    jobID: NotRequired[str]
-    resultKind: NotRequired[str]
-    results: NotRequired[ResultInfo]
-    nextResultUri: NotRequired[str]
-
-
-def fetch_reply(fetched: Fetched, place: str, version: str, row_format: str) -> FetchReply:
-    """Return a page of a result. ``place`` is the path of the operation, without the version."""
+def fetch_reply(fetched: Fetched, place: str, row_format: str, *, short: bool = False) -> FetchReply:
+    """Return a page of a result. ``place`` is the path of the operation; ``short``: addresses name no row format."""
     executed, page = fetched.executed, fetched.page
     if executed is None:
         assert page.next_token is not None
-        return {"resultType": "NOT_READY", "nextResultUri": _next_uri(place, version, page.next_token, row_format)}
+        return {"resultType": "NOT_READY", "nextResultUri": _next_uri(place, page.next_token, row_format, short)}
     reply: FetchReply = {
         "resultType": "EOS" if page.next_token is None else "PAYLOAD",
         "isQueryResult": executed.is_query,
@@ -71,7 +41,7 @@ def fetch_reply(fetched: Fetched, place: str, version: str, row_format: str) -> 
     if executed.job_id is not None:
         reply["jobID"] = executed.job_id
     if page.next_token is not None:
-        reply["nextResultUri"] = _next_uri(place, version, page.next_token, row_format)
+        reply["nextResultUri"] = _next_uri(place, page.next_token, row_format, short)
     return reply
 
 
@@ -85,7 +55,7 @@ def columns_of(schema: RowType) -> list[ColumnInfo]:
 
 def rows_of(rows: Sequence[Row], schema: RowType, row_format: str) -> list[RowInfo]:
     """Return rows with their kinds."""
-    write = ROW_FORMATS[row_format]
+    write = WRITERS[row_format]
     types = schema.types
     return [
         {
@@ -118,6 +88,5 @@ def exact_json(content: Any) -> str:
     return re.sub(f'"{mark}([^"]*)"', r"\1", text) if found else text
 
 
-def _next_uri(place: str, version: str, token: int, row_format: str) -> str:
-    suffix = "" if version == "v1" else f"?rowFormat={row_format}"
-    return f"/{version}{place}/result/{token}{suffix}"
+def _next_uri(place: str, token: int, row_format: str, short: bool) -> str:
+    return f"{place}/result/{token}" if short else f"{place}/result/{token}?rowFormat={row_format}"

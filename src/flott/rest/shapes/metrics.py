@@ -16,10 +16,21 @@ from flott.metrics._engine_metrics import TASK_WATERMARK
 from flott.reporters.metric_table import cluster_row, task_metrics
 from flott.rest.shapes.values.numbers import as_float, finite, metric_text, reached
 from flott.rest.shapes.vertex.states import all_subtasks
-from flott.runtime.jobmanager.views.job_view import JobView, SubtaskView, TaskManagerView, VertexView
+from flott.runtime.jobmanager.views.job_view import (
+    JobView,
+    LatencyView,
+    SubtaskView,
+    TaskManagerView,
+    VertexView,
+)
 
 Aggregation = Literal["min", "max", "avg", "sum", "skew"]
 AGGREGATIONS: tuple[Aggregation, ...] = ("min", "max", "avg", "sum", "skew")
+
+#: The names of quantiles in the names of metrics.
+_QUANTILE_NAMES = {
+    "0.5": "median", "0.75": "p75", "0.9": "p90", "0.95": "p95", "0.98": "p98", "0.99": "p99", "0.999": "p999",
+}  # fmt: skip
 
 #: Values by name.
 Metrics = Mapping[str, int | float]
@@ -111,7 +122,23 @@ def job_metrics(job: JobView, now_ms: int) -> dict[str, int | float]:
         "lastCheckpointRestoreTimestamp": -1 if view.restored is None else view.restored.restored_ms,
         "numRecordsInPerSecond": job.records_per_second,
     }
-    return {**metrics, **job.metrics}
+    return {**metrics, **job.metrics, **latency_metrics(job.latencies)}
+
+
+def latency_metrics(latencies: Iterable[LatencyView]) -> dict[str, int | float]:
+    """The latency of a job, each number behind the names and ids of what it describes, as in Flink."""
+    metrics: dict[str, int | float] = {}
+    for one in latencies:
+        name = ".".join(("latency", *(part for label in one.labels.items() for part in label), "latency"))
+        metrics |= {
+            f"{name}_count": one.count,
+            f"{name}_min": one.minimum,
+            f"{name}_max": one.maximum,
+            f"{name}_mean": one.mean,
+            f"{name}_stddev": one.stddev,
+        }
+        metrics |= {f"{name}_{_QUANTILE_NAMES[quantile]}": value for quantile, value in one.percentiles.items()}
+    return metrics
 
 
 def task_manager_metrics(task_manager: TaskManagerView) -> dict[str, int | float]:

@@ -6,7 +6,7 @@ job's process carries them out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -60,6 +60,10 @@ class ClusterGateway(Protocol):
         ``CancelJob`` is answered when the job was told, and again if the job was cancelled before. An order that ends
         the job with a savepoint is answered when the job has ended.
         """
+
+    def disposed_savepoints(self) -> Collection[str]:
+        """Return the paths of the savepoints that this JobManager has deleted last."""
+        ...
 
     def dispose_savepoint(self, path: str) -> Future[None]:
         """Delete a savepoint."""

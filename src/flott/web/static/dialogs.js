@@ -5,10 +5,14 @@
 
 import { h } from "./elements.js";
 
+/** How long a notice is shown that nothing depends on. */
+const NOTICE_MS = 12000;
+
 /**
  * Ask before an order. `text` says what will happen. `fields` are form elements with a name; their values are given to
- * `act`, which sends the order and returns the sentence to show afterwards. The dialog stays open with the error if the
- * order is refused.
+ * `act`, which sends the order and returns what to show afterwards: a sentence, or { text, copy } with a text to copy.
+ * The dialog stays open with the error if the order is refused. It ends with its page, and Escape closes it while the
+ * order is under way; what becomes of the order is then told in a notice that stays.
  */
 export function confirm({ title, text, fields = [], button, danger = false, act }) {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
@@ -25,9 +29,16 @@ export function confirm({ title, text, fields = [], button, danger = false, act 
   );
   const dialog = h(
     "dialog",
-    { class: "dialog", "aria-labelledby": "dialog-title", on: { close: () => dialog.remove() } },
+    { class: "dialog", "aria-labelledby": "dialog-title", on: { close: gone } },
     form,
   );
+  const leave = () => dialog.close();
+  window.addEventListener("hashchange", leave);
+
+  function gone() {
+    window.removeEventListener("hashchange", leave);
+    dialog.remove();
+  }
 
   async function send(event) {
     event.preventDefault();
@@ -39,6 +50,10 @@ export function confirm({ title, text, fields = [], button, danger = false, act 
       dialog.close();
       if (said) notify(said);
     } catch (error) {
+      if (!dialog.isConnected) {
+        notify(`${title}: ${error.message}`, "bad");
+        return;
+      }
       problem.textContent = error.message;
       problem.hidden = false;
       submit.disabled = false;
@@ -51,16 +66,22 @@ export function confirm({ title, text, fields = [], button, danger = false, act 
   return dialog;
 }
 
-/** Show a short message for a few seconds. */
-export function notify(text, kind = "good") {
+/**
+ * Show a short message for a few seconds: a sentence, or { text, copy }, where `copy` is a text such as a path. One with
+ * a text to copy stays until it is closed, since it may be the only place that has it; so does bad news.
+ */
+export function notify(said, kind = "good") {
+  const { text, copy: wanted = null } = typeof said === "string" ? { text: said } : said;
   let place = document.querySelector(".notices");
   if (place === null) {
     place = h("div", { class: "notices", role: "status" });
     document.body.append(place);
   }
-  const notice = h("div", { class: `notice ${kind}` }, h("span", null, text), closing());
+  const copying = wanted === null ? null : [" ", h("code", null, wanted)];
+  const copier = wanted === null ? null : h("button", { class: "button small", type: "button", on: { click: (event) => copy(wanted, event.currentTarget) } }, "Copy");
+  const notice = h("div", { class: `notice ${kind}` }, h("span", null, text, copying), copier, closing());
   place.append(notice);
-  setTimeout(() => notice.remove(), 12000);
+  if (wanted === null && kind === "good") setTimeout(() => notice.remove(), NOTICE_MS);
 
   function closing() {
     return h("button", { class: "plain", "aria-label": "Close", on: { click: () => notice.remove() } }, "✕");
@@ -82,14 +103,26 @@ export function checkbox(label, name, attributes = {}) {
   return h("label", { class: "check" }, h("input", { name, type: "checkbox", ...attributes }), h("span", null, label));
 }
 
+/** Copy by selecting: a browser has no clipboard object on pages that come over http from another host. */
+function copySelected(text, button) {
+  const field = h("textarea", { class: "hidden", readonly: true, "aria-hidden": "true", tabindex: "-1" }, text);
+  button.after(field); // and not at the end of the page, which cannot be selected while a dialog is open
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  button.focus();
+  if (!done) throw new Error("The browser refused to copy.");
+}
+
 /** Copy a text, and say so on the button that was clicked. */
 export async function copy(text, button) {
   const before = button.textContent;
   try {
-    await navigator.clipboard.writeText(text);
+    if (navigator.clipboard === undefined) copySelected(text, button);
+    else await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } catch {
-    button.textContent = "Select and copy it";
+    button.textContent = "The browser refused";
   }
   setTimeout(() => {
     button.textContent = before;

@@ -6,9 +6,18 @@
  *
  * Pages build their whole content again from data. `morph` then changes the shown elements into the new ones, and leaves
  * alone what is equal: focus, scroll position, selected text and typed values survive an update.
+ *
+ * Fields belong to two: to the data, which gives them a value, and to the reader, who changes it. The rules:
+ * - A choice (a box to check, a list) always shows the data. What the reader chooses has to be told to the data at once.
+ * - A text takes the value of the data when the data gives another one than before, and is the reader's otherwise. A text
+ *   that is being typed, in a field that has the focus, is never replaced.
+ * - A field without a value of the data (`value` or `checked`) is the reader's alone.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
+
+/** Elements whose value a reader changes. */
+const FIELDS = new Set(["input", "select", "textarea"]);
 
 /** Attributes that would run code or load markup. */
 const FORBIDDEN = /^(on|style$|srcdoc$|innerhtml$)/i;
@@ -16,7 +25,7 @@ const FORBIDDEN = /^(on|style$|srcdoc$|innerhtml$)/i;
 /**
  * Build an HTML element: h("a", { class: "link", href: "#/", on: { click } }, "text", child, [children]).
  * Attributes that are null, undefined or false are left out. `css` sets CSS properties, `key` identifies a child of a
- * list for `morph`.
+ * list for `morph`. `island` is an element that changes itself, such as an editor: `morph` leaves it alone.
  */
 export function h(tag, attributes, ...children) {
   return build(document.createElement(tag), attributes, children);
@@ -30,18 +39,31 @@ export function s(tag, attributes, ...children) {
 function build(node, attributes, children) {
   node.handlers = {};
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (value === null || value === undefined || value === false) continue;
+    if (name === "checked") node.given = node.checked = value === true;
+    if (value === null || value === undefined || value === false || name === "checked") continue;
     if (name === "on") listen(node, value);
     else if (name === "css") for (const [property, text] of Object.entries(value)) node.style.setProperty(property, text);
     else if (name === "key") node.dataKey = String(value);
-    else if (name === "value" && "value" in node) node.value = value;
+    else if (name === "island") land(node, value);
+    else if (name === "value" && FIELDS.has(node.localName)) give(node, value);
     else if (name === "href") node.setAttribute("href", safeAddress(value));
     else if (FORBIDDEN.test(name)) throw new Error(`The attribute ${name} is not allowed.`);
     else node.setAttribute(name, value === true ? "" : String(value));
   }
   append(node, children);
-  if (node.localName === "select" && attributes && attributes.value !== undefined) node.value = attributes.value;
+  if (node.localName === "select" && node.given !== undefined) node.value = node.given; // its options exist now
   return node;
+}
+
+/** Set the value of a field, and remember that it is the data's. */
+function give(node, value) {
+  node.given = String(value);
+  node.value = node.given;
+}
+
+function land(node, island) {
+  node.island = island;
+  if (!island.isConnected) node.append(island); // else it is on the page, and this node is only compared
 }
 
 function append(node, children) {
@@ -71,7 +93,10 @@ export function morphChildren(shown, wanted) {
   for (const next of Array.from(wanted.childNodes)) {
     const match = matching(cursor, next, keyed);
     if (match === null) {
+      const replaced = cursor;
+      if (isOtherField(cursor, next)) cursor = cursor.nextSibling;
       shown.insertBefore(next, cursor);
+      if (replaced !== cursor) replaced.remove();
     } else {
       if (match === cursor) cursor = cursor.nextSibling;
       else shown.insertBefore(match, cursor);
@@ -91,7 +116,14 @@ function matching(cursor, next, keyed) {
     keyed.delete(next.dataKey);
     return found && found.nodeName === next.nodeName ? found : null;
   }
-  return cursor !== null && cursor.dataKey === undefined && cursor.nodeName === next.nodeName ? cursor : null;
+  const alike = cursor !== null && cursor.dataKey === undefined && cursor.nodeName === next.nodeName;
+  return alike && !isOtherField(cursor, next) ? cursor : null;
+}
+
+/** Whether two nodes in the same place are fields for different things: the text of one is not for the other. */
+function isOtherField(shown, wanted) {
+  if (shown === null || shown.dataKey !== undefined || shown.nodeName !== wanted.nodeName || !FIELDS.has(wanted.localName)) return false;
+  return ["name", "type", "aria-label"].some((name) => shown.getAttribute(name) !== wanted.getAttribute(name));
 }
 
 /** Change one node into another of the same name. */
@@ -101,6 +133,7 @@ export function morph(shown, wanted) {
     return;
   }
   if (shown.nodeType !== Node.ELEMENT_NODE) return;
+  if (shown.island !== undefined && shown.island === wanted.island) return;
   for (const { name } of Array.from(shown.attributes)) {
     // A reader opens and closes details; CSS properties are compared below.
     if (name !== "style" && name !== "open" && !wanted.hasAttribute(name)) shown.removeAttribute(name);
@@ -111,8 +144,37 @@ export function morph(shown, wanted) {
   if (shown.style.cssText !== wanted.style.cssText) shown.style.cssText = wanted.style.cssText;
   for (const name of Object.keys(shown.handlers || {})) if (!(name in (wanted.handlers || {}))) shown[`on${name}`] = null;
   listen(shown, wanted.handlers || {});
-  if (shown.localName === "textarea") return; // its child is only the first value
-  const chosen = shown.localName === "select" ? shown.value : null;
+  if (shown.localName === "select") {
+    morphSelect(shown, wanted);
+    return;
+  }
+  if (FIELDS.has(shown.localName)) {
+    follow(shown, wanted);
+    return; // the child of a text area is only its first value
+  }
   morphChildren(shown, wanted);
-  if (chosen !== null && shown.value !== chosen) shown.value = chosen;
+}
+
+/** Let a field follow the data, as the rules on top say. */
+function follow(shown, wanted) {
+  const { given } = shown;
+  shown.given = wanted.given;
+  if (wanted.given === undefined) return;
+  if (typeof wanted.given === "boolean") shown.checked = wanted.given;
+  else if (wanted.given !== given && !isBeingTyped(shown, given)) shown.value = wanted.given;
+}
+
+/** Whether the reader is writing in a field: it has the focus and a text that the data has not given. */
+function isBeingTyped(field, given) {
+  return field === document.activeElement && field.value !== (given ?? "");
+}
+
+/** A list without a value of the data keeps the choice of the reader while there is such an option. */
+function morphSelect(shown, wanted) {
+  const chosen = shown.value;
+  morphChildren(shown, wanted);
+  const options = Array.from(shown.options, (option) => option.value);
+  const value = [wanted.given, chosen].find((one) => options.includes(one)) ?? wanted.value;
+  shown.given = wanted.given;
+  if (shown.value !== value) shown.value = value;
 }

@@ -73,19 +73,35 @@ export function duration(value) {
   return pair(Math.floor(minutes / 1440), "d", Math.floor((minutes % 1440) / 60), "h");
 }
 
+/** The same with a sign: of lags and ages by two clocks, which may be negative. */
+export function signedDuration(value) {
+  return isNumber(value) && value < 0 ? `−${duration(-value)}` : duration(value);
+}
+
 function pair(large, largeUnit, small, smallUnit) {
   return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
 
-/** A duration that changes every second, without its smallest part: 12 s, 4 min, 3 h. */
+/**
+ * A duration that changes every second: 0 s, 12 s, 4 min 05 s, 3 h 00 min, 2 d 04 h. Always two parts beyond a minute, with
+ * two digits in the second, so that what stands beside it does not move.
+ */
 export function age(value) {
   if (!isNumber(value) || value < 0) return NONE;
-  if (value < 1000) return "under 1 s";
-  if (value < 60000) return `${Math.floor(value / 1000)} s`;
-  return duration(value < 3600000 ? value - (value % 1000) : value - (value % 60000));
+  const seconds = Math.floor(value / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${twoDigits(seconds % 60)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${twoDigits(minutes % 60)} min`;
+  return `${Math.floor(minutes / 1440)} d ${twoDigits(Math.floor((minutes % 1440) / 60))} h`;
+}
+
+function twoDigits(value) {
+  return String(value).padStart(2, "0");
 }
 
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const HOUR = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat("en-CA", { year: "numeric", month: "2-digit", day: "2-digit" });
 
 /** 2026-03-01 14:05:09, in the viewer's zone */
@@ -98,6 +114,16 @@ export function dateTime(value) {
 /** 14:05:09, in the viewer's zone */
 export function clockTime(value) {
   return isNumber(value) && value > 0 ? TIME.format(new Date(value)) : NONE;
+}
+
+/** 14:05, in the viewer's zone */
+export function hourTime(value) {
+  return isNumber(value) && value > 0 ? HOUR.format(new Date(value)) : NONE;
+}
+
+/** 03-01, in the viewer's zone */
+export function dayOfYear(value) {
+  return isNumber(value) && value > 0 ? DAY.format(new Date(value)).slice(5) : NONE;
 }
 
 /** The viewer's zone, for the foot of the page. */
@@ -133,15 +159,48 @@ export function shortId(id) {
   return String(id).slice(0, 8);
 }
 
-/** A rough reading of a metric's value from its name: bytes, times, ratios. */
+/**
+ * What the value of a metric is, told from its name: an instant, a duration (in ms), a share of a second (ms in each), bytes,
+ * bytes per second, a rate, or a number.
+ */
+export function unitOf(name) {
+  if (/watermark$/i.test(name)) return "watermark";
+  if (/timestamp$/i.test(name)) return "instant";
+  if (/(TimeMsPerSecond|MsPerSecond)$/.test(name)) return "share";
+  if (/PerSecond$/.test(name)) return /Bytes/.test(name) ? "bytes per second" : "rate";
+  if (/(Bytes|Size|Used|Max|Committed)(In|Out|Total)?$/.test(name) || /^numBytes/.test(name)) return "bytes";
+  return /(Ms|Duration|Latency|Lag|uptime|Time|downtime)$/.test(name) ? "duration" : "number";
+}
+
+const READINGS = {
+  watermark,
+  instant: (value) => (value > 1e11 ? dateTime(value) : plain(value)),
+  share: (value) => `${short(value)} ms/s`,
+  "bytes per second": (value) => `${bytes(value)}/s`,
+  rate,
+  bytes,
+  duration: signedDuration,
+  number: plain,
+};
+
+function plain(value) {
+  return Math.abs(value) < 1e5 ? trim(value, 3) : short(value);
+}
+
+/** The value of a metric with the unit that its name tells. */
 export function metric(name, value) {
   const number = Number(value);
   if (value === null || value === undefined || value === "" || !Number.isFinite(number)) return value == null ? NONE : String(value);
-  if (/watermark$/i.test(name)) return watermark(number);
-  if (/timestamp$/i.test(name) && number > 1e11) return dateTime(number);
-  if (/(TimeMsPerSecond|MsPerSecond)$/.test(name)) return `${short(number)} ms/s`;
-  if (/PerSecond$/.test(name)) return /Bytes/.test(name) ? `${bytes(number)}/s` : rate(number);
-  if (/(Bytes|Size|Used|Max|Committed)(In|Out|Total)?$/.test(name) || /^numBytes/.test(name)) return bytes(number);
-  if (/(Ms|Duration|Latency|Lag|uptime|Time|downtime)$/.test(name)) return duration(number);
-  return Math.abs(number) < 1e5 ? trim(number, 3) : short(number);
+  return READINGS[unitOf(name)](number);
+}
+
+/**
+ * Which numbers of the subtasks say something together: counts, rates and sizes add up; event time is that of the slowest
+ * subtask; of all others, such as lags, shares and gauges of programs, the least, the mean and the largest.
+ */
+export function togetherOf(name) {
+  const last = name.split(".").pop();
+  if (unitOf(last) === "watermark") return ["min"];
+  if (/^num[A-Z]/.test(last) || /(Count|Bytes|Total)$/.test(last)) return ["sum"];
+  return ["min", "avg", "max"];
 }

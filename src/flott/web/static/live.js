@@ -10,14 +10,18 @@ const LONGEST_PAUSE = 10000;
 export const SERIES_STEP = 5000;
 
 export class Poll {
-  /** `load` returns a promise; `done` and `failed` get its outcome; `pause` returns the time between two, in ms. */
+  /**
+   * `load` returns a promise; `done` and `failed` get its outcome; `pause` returns the time between two, in ms, and 0 if
+   * one answer is enough.
+   */
   constructor(load, done, failed, pause) {
     Object.assign(this, { load, done, failed, pause });
     this.failures = 0;
     this.timer = null;
     this.request = null;
     this.ended = false;
-    this.whenShown = () => !document.hidden && this.ask();
+    this.answered = false;
+    this.whenShown = () => !document.hidden && this.isDue() && this.ask();
     document.addEventListener("visibilitychange", this.whenShown);
   }
 
@@ -32,6 +36,7 @@ export class Poll {
       const answer = await this.load(request.signal);
       if (this.request !== request || this.ended) return;
       this.failures = 0;
+      this.answered = true;
       this.done(answer);
     } catch (error) {
       if (this.request !== request || this.ended) return;
@@ -39,7 +44,12 @@ export class Poll {
       this.failed(error);
     }
     this.request = null;
-    if (!document.hidden && !this.ended) this.timer = setTimeout(() => this.ask(), this.nextPause());
+    if (!document.hidden && !this.ended && this.isDue()) this.timer = setTimeout(() => this.ask(), this.nextPause());
+  }
+
+  /** Whether another answer is needed. */
+  isDue() {
+    return !this.answered || this.failures > 0 || this.pause() > 0;
   }
 
   nextPause() {

@@ -3,33 +3,73 @@
  */
 
 import { h } from "./elements.js";
-import { bytes } from "./format.js";
+import { bytes, count } from "./format.js";
 import { choice, select } from "./parts.js";
 import { getText, withQuery } from "./rest.js";
 
 const LEVELS = [["", "all levels"], ["INFO", "info and above"], ["WARNING", "warnings and above"], ["ERROR", "errors"]];
 const FIRST_LINES = 500;
 const KEPT_LINES = 3000;
+/** So many are kept while a reader has scrolled up, so that what is read does not go away. */
+const MOST_LINES = 20000;
 
 /** Ask for what was written since the last answer, and keep it in the page's state. */
 export async function loadLog(context, signal, path, { canFilter = true } = {}) {
   const level = canFilter ? context.query.level || "" : "";
   const search = context.query.search || "";
-  const log = logOf(context, `${path}|${level}|${search}`);
+  const log = logOf(context, `${path}|${level}|${search}`, search);
   if (log.cursor !== null && context.state.follow === false) return log;
   const query = { level, search, ...(log.cursor === null ? { tail: FIRST_LINES } : { offset: log.cursor }) };
   const { text, headers } = await getText(withQuery(path, query), { signal });
-  const cursor = headers.get("X-Flott-Log-Cursor");
-  if (cursor === null) log.lines = text.split("\n"); // a log without positions comes as a whole
-  else log.lines.push(...text.split("\n"));
-  log.cursor = cursor;
-  log.lines = log.lines.filter((line) => line !== "").slice(-KEPT_LINES);
+  signal.throwIfAborted(); // another request has asked for the same lines
+  log.cursor = headers.get("X-Flott-Log-Cursor");
+  log.take(text.split("\n").filter((line) => line !== ""));
   return log;
 }
 
-function logOf(context, key) {
-  if (!context.state.log || context.state.log.key !== key) context.state.log = { key, cursor: null, lines: [] };
+function logOf(context, key, search) {
+  if (!context.state.log || context.state.log.key !== key) context.state.log = new Lines(key, search);
   return context.state.log;
+}
+
+/**
+ * The lines on the page. The box changes itself, line by line: what a reader looks at stays where it is, and what is
+ * selected stays selected.
+ */
+class Lines {
+  constructor(key, search) {
+    Object.assign(this, { key, search, cursor: null, count: 0, dropped: false });
+    this.box = h("div", { class: "log", tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Log lines" });
+  }
+
+  /** Add lines. The first ones make room for them; while a reader has scrolled up, only if there are very many. */
+  take(lines) {
+    const atEnd = this.isAtEnd;
+    this.box.append(...lines.map((line) => lineOf(line, this.search)));
+    this.count += lines.length;
+    const surplus = this.count - (atEnd ? KEPT_LINES : MOST_LINES);
+    if (surplus > 0) this.drop(surplus);
+    if (atEnd) requestAnimationFrame(() => this.scrollDown());
+  }
+
+  drop(surplus) {
+    const { box } = this;
+    const [height, top] = [box.scrollHeight, box.scrollTop];
+    for (let index = 0; index < surplus; index += 1) box.firstChild.remove();
+    box.scrollTop = top - (height - box.scrollHeight);
+    this.count -= surplus;
+    this.dropped = true;
+  }
+
+  /** Whether the last line is in sight. A reader who has scrolled up is left there. */
+  get isAtEnd() {
+    const { box } = this;
+    return !box.isConnected || box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+  }
+
+  scrollDown() {
+    this.box.scrollTop = this.box.scrollHeight;
+  }
 }
 
 /** The controls and the lines. */
@@ -37,11 +77,10 @@ export function logView(log, context, { canFilter = true, download }) {
   const follow = context.state.follow !== false;
   const setFollow = (value) => {
     context.state.follow = value === "follow";
+    if (context.state.follow) log.scrollDown();
     context.refresh();
   };
   const search = context.query.search || "";
-  const box = h("div", { class: "log", tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Log lines" }, log.lines.map((line) => lineOf(line, search)));
-  if (follow && isAtEnd()) requestAnimationFrame(scrollDown);
   return h(
     "div",
     { class: "stack" },
@@ -58,25 +97,14 @@ export function logView(log, context, { canFilter = true, download }) {
       choice("Follow the log", [["follow", "Follow"], ["hold", "Hold"]], follow ? "follow" : "hold", setFollow),
       download ? h("a", { class: "quiet", href: `..${download.path}`, download: download.name }, `Download ${download.size ? bytes(download.size) : ""}`) : null,
     ),
-    log.lines.length === 0 ? h("p", { class: "empty" }, search ? "No line has this text." : "The log is empty.") : box,
-    h("p", { class: "quiet" }, `${log.lines.length} lines${log.lines.length >= KEPT_LINES ? ", the last ones" : ""}. Times of lines are the server's.`),
+    log.count === 0 ? h("p", { class: "empty" }, search ? "No line has this text." : "The log is empty.") : h("div", { key: log.key, island: log.box }),
+    h("p", { class: "quiet" }, `${count(log.count)} ${log.count === 1 ? "line" : "lines"}${log.dropped ? ", the last ones" : ""}. Times of lines are the server's.`),
   );
 }
 
 function seek(event, context) {
   event.preventDefault();
   context.go({ search: new FormData(event.target).get("search") });
-}
-
-/** Whether the last line is in sight. Who has scrolled up to read is left there. */
-function isAtEnd() {
-  const box = document.querySelector(".log");
-  return box === null || box.scrollHeight - box.scrollTop - box.clientHeight < 40;
-}
-
-function scrollDown() {
-  const box = document.querySelector(".log");
-  if (box !== null) box.scrollTop = box.scrollHeight;
 }
 
 function lineOf(line, search) {

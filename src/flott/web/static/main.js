@@ -3,6 +3,7 @@
  * and the log-in.
  */
 
+import { fillInClipboard } from "./clipboard.js";
 import { h, morph, morphChildren } from "./elements.js";
 import { zone } from "./format.js";
 import { Poll } from "./live.js";
@@ -17,6 +18,7 @@ const NAVIGATION = [
   ["#/", "Overview"],
   ["#/executors", "Executors"],
   ["#/submit", "Submit"],
+  ["#/sql", "SQL"],
   ["#/configuration", "Configuration"],
   ["#/logs", "Logs"],
 ];
@@ -57,8 +59,8 @@ function showFrame() {
 }
 
 function entry([href, text]) {
-  const path = location.hash || "#/";
-  const here = href === "#/" ? path === "#/" || path.startsWith("#/jobs") : path.startsWith(href);
+  const [path] = (location.hash || "#/").split("?");
+  const here = href === "#/" ? path === "#/" : path.startsWith(href);
   return h("a", { href, "aria-current": here ? "page" : null }, text);
 }
 
@@ -78,14 +80,18 @@ async function leave() {
   showPage();
 }
 
-/** Show the page of the address. */
-function showPage() {
+/** Show the page of the address. `navigated`: the reader has come from another page of the web UI. */
+function showPage(navigated = false) {
   if (open !== null) open.poll.end();
   showFrame();
   const found = find(location.hash || "#/");
   if (found === null) {
     open = null;
-    content.replaceChildren(h("p", { class: "empty" }, "There is no such page. ", h("a", { href: "#/" }, "Overview")));
+    hideBanner();
+    document.title = "No such page · Flott";
+    const heading = h("h1", { tabindex: "-1" }, "No such page");
+    content.replaceChildren(h("div", { class: "empty" }, heading, h("p", null, "There is no such page."), h("a", { href: "#/" }, "Overview")));
+    if (navigated) heading.focus();
     return;
   }
   const samePage = open !== null && open.page === found.page && sameParams(open.context.params, found.params);
@@ -99,7 +105,8 @@ function showPage() {
       const wanted = Object.entries({ ...context.query, ...query }).filter(([, value]) => value !== null && value !== "");
       const kept = wanted.map(([name, value]) => [name, String(value)]);
       const text = new URLSearchParams(kept).toString();
-      history.replaceState(null, "", `#${found.path}${text === "" ? "" : `?${text}`}`);
+      const address = `#${found.path}${text === "" ? "" : `?${text}`}`;
+      if (address !== location.hash) history.pushState(null, "", address); // Back returns to what was shown before
       context.query = Object.fromEntries(kept);
       context.refresh();
     },
@@ -111,9 +118,9 @@ function showPage() {
       show(data);
     },
     failed,
-    () => found.page.pause || PAUSE,
+    () => found.page.pause ?? PAUSE,
   );
-  open = { page: found.page, context, poll, data: samePage ? open.data : null };
+  open = { page: found.page, context, poll, data: samePage ? open.data : null, takesFocus: navigated && !samePage };
   document.title = `${found.page.title(context)} · Flott`;
   if (!samePage) {
     content.replaceChildren(h("p", { class: "waiting", "aria-busy": "true" }, "Loading…"));
@@ -129,9 +136,20 @@ function sameParams(one, other) {
 function show(data) {
   open.data = data;
   const wanted = h("main", null, open.page.view(data, open.context));
+  const heading = wanted.querySelector("h1");
+  if (heading !== null) heading.setAttribute("tabindex", "-1");
   if (content.querySelector(".waiting") !== null) content.replaceChildren(...wanted.childNodes);
   else morphChildren(content, wanted);
   document.title = `${open.page.title(open.context, data)} · Flott`;
+  if (open.takesFocus) focusHeading();
+}
+
+/** After navigation, the keyboard and screen readers go on at the heading of the new page. */
+function focusHeading() {
+  open.takesFocus = false;
+  const heading = content.querySelector("h1");
+  const elsewhere = content.contains(document.activeElement) || document.querySelector("dialog[open]") !== null;
+  if (heading !== null && !elsewhere) heading.focus({ preventScroll: true });
 }
 
 /** Say what is wrong: log in, wait for the JobManager, or show its sentence. */
@@ -145,8 +163,9 @@ function failed(error) {
     hideBanner();
     if (open.data === null) {
       content.replaceChildren(
-        h("div", { class: "empty" }, h("h1", null, "Not available"), h("p", null, error.message), h("a", { href: "#/" }, "Overview")),
+        h("div", { class: "empty" }, h("h1", { tabindex: "-1" }, "Not available"), h("p", null, error.message), h("a", { href: "#/" }, "Overview")),
       );
+      if (open.takesFocus) focusHeading();
     } else {
       showBanner(error.message);
     }
@@ -195,10 +214,11 @@ async function start() {
 }
 
 applyTheme();
+fillInClipboard();
 document.body.append(head, banner, content, foot);
 showFrame();
 window.addEventListener("hashchange", () => {
   if (open === null && account["token-required"] && !account["logged-in"]) return;
-  showPage();
+  showPage(true);
 });
 start();

@@ -30,7 +30,7 @@ export function fact(label, value, note = null, kind = "") {
     { class: `fact ${kind}` },
     h("span", { class: "label" }, label),
     h("span", { class: "value" }, value),
-    h("span", { class: "note" }, note === null ? " " : note),
+    note === null ? null : h("span", { class: "note" }, note),
   );
 }
 
@@ -44,8 +44,8 @@ export function moment(ms, shown = dateTime(ms)) {
 }
 
 /**
- * A table. `columns` are { title, cell(row), number, wide, hint }; `key(row)` identifies rows; `caption` names the
- * table for screen readers. A row may be opened with `onRow(row)`; the first cell then holds a button or a link.
+ * A table. `columns` are { title, cell(row), number, wide, hint, head, sort }; `head` is an element to show for the title
+ * and `sort` the order of the rows by it; `key(row)` identifies rows; `caption` names the table for screen readers. A row may be opened with `onRow(row)`; the first cell then holds a button or a link.
  */
 export function table({ caption, columns, rows, key = null, empty = "Nothing here.", rowClass = null }) {
   if (rows.length === 0) return h("p", { class: "empty" }, empty);
@@ -73,7 +73,7 @@ export function table({ caption, columns, rows, key = null, empty = "Nothing her
 }
 
 function heading(column) {
-  return h("th", { scope: "col", class: kind(column), title: column.hint }, column.title);
+  return h("th", { scope: "col", class: kind(column), title: column.hint, "aria-sort": column.sort }, column.head ?? column.title);
 }
 
 function kind(column) {
@@ -107,6 +107,11 @@ export function link(text, href, attributes = {}) {
   return h("a", { href, ...attributes }, text);
 }
 
+/** The name of a vertex, whose operators REST joins by "->", as all pages write it. */
+export function arrows(name) {
+  return String(name).replaceAll(" -> ", " → ");
+}
+
 /** A sentence instead of content. */
 export function empty(...content) {
   return h("div", { class: "empty" }, content);
@@ -135,7 +140,13 @@ export function select(label, values, chosen, choose, attributes = {}) {
     h(
       "select",
       { value: chosen, on: { change: (event) => choose(event.target.value) }, ...attributes },
-      values.map(([value, text]) => h("option", { value, selected: String(value) === String(chosen) }, text)),
+      offered(values, chosen).map(([value, text]) => h("option", { value }, text)),
     ),
   );
+}
+
+/** The values to choose from; a chosen one that is gone meanwhile is still named. */
+function offered(values, chosen) {
+  const isKnown = values.some(([value]) => String(value) === String(chosen));
+  return isKnown || chosen === undefined || chosen === null ? values : [...values, [chosen, `${chosen} (not there any more)`]];
 }

@@ -38,11 +38,11 @@ export function withQuery(path, query) {
   return given.length === 0 ? path : `${path}?${given.map(([name, value]) => `${part(name)}=${part(value)}`).join("&")}`;
 }
 
-async function send(method, path, { body, form, signal } = {}) {
+async function send(method, path, { body, form, signal, keepalive = false } = {}) {
   // Pages of another origin cannot set this header. A browser says itself where a request comes from, but not of a GET
   // without TLS.
   const headers = { "X-Requested-With": "flott-web" };
-  const options = { method, headers, signal, cache: "no-cache", credentials: "same-origin", redirect: "error" };
+  const options = { method, headers, signal, keepalive, cache: "no-cache", credentials: "same-origin", redirect: "error" };
   if (form !== undefined) options.body = form;
   if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -106,8 +106,9 @@ export async function put(path, body) {
   return (await send("PUT", path, { body })).json();
 }
 
-export async function remove(path) {
-  return (await send("DELETE", path)).json();
+/** Delete something; `keepalive`: also if the page is closed meanwhile. */
+export async function remove(path, options) {
+  return (await send("DELETE", path, options)).json();
 }
 
 /** Upload a program; return its id. */

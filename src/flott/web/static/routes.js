@@ -21,6 +21,7 @@ import jobLog from "./pages/job_log.js";
 import logs from "./pages/logs.js";
 import overview from "./pages/overview.js";
 import preview from "./pages/preview.js";
+import sql from "./pages/sql.js";
 import state from "./pages/state.js";
 import submit from "./pages/submit.js";
 import time from "./pages/time.js";
@@ -31,6 +32,7 @@ const PAGES = [
   ["/executors", executors],
   ["/executors/:executor", executor],
   ["/submit", submit],
+  ["/sql", sql],
   ["/configuration", configuration],
   ["/logs", logs],
   ["/jobs/:job", job],

@@ -63,15 +63,6 @@ class TaskCheckpointDetail(TaskCheckpoint):
     subtasks: list[SubtaskCheckpoint]
 
 
-#: There is no barrier alignment: an epoch ends after all its records.
-_NO_ALIGNMENT: CheckpointAlignment = {"buffered": 0, "processed": 0, "persisted": 0, "duration": 0}
-_NO_ALIGNMENTS: CheckpointAlignmentSummary = {
-    "buffered": ALWAYS_ZERO,
-    "processed": ALWAYS_ZERO,
-    "persisted": ALWAYS_ZERO,
-    "duration": ALWAYS_ZERO,
-}
-
 
 def find_checkpoint(job: JobView, ident: int) -> CheckpointView | None:
     """Return the checkpoint with this number, if it is in the history. A savepoint with the same number is skipped."""
@@ -97,7 +88,6 @@ def task_checkpoint_detail(checkpoint: CheckpointView, vertex: VertexView) -> Ta
     """Return the part of one vertex, with its subtasks."""
     tasks = sorted((task for task in checkpoint.tasks if task.vertex == vertex.id), key=lambda task: task.subtask)
     part = task_checkpoint(checkpoint, tasks, vertex.parallelism)
-    durations = quantiles([task.duration_ms for task in tasks])
     by_index = {task.subtask: task for task in tasks}
     width = max(vertex.parallelism, 1 + max(by_index, default=-1))
     return {
@@ -105,10 +95,18 @@ def task_checkpoint_detail(checkpoint: CheckpointView, vertex: VertexView) -> Ta
         "summary": {
             "checkpointed_size": quantiles([task.written_bytes for task in tasks]),
             "state_size": quantiles([task.state_bytes for task in tasks]),
-            "end_to_end_duration": durations,
-            "checkpoint_duration": {"sync": durations, "async": ALWAYS_ZERO},
-            "alignment": _NO_ALIGNMENTS,
-            "start_delay": ALWAYS_ZERO,
+            "end_to_end_duration": quantiles([task.duration_ms for task in tasks]),
+            "checkpoint_duration": {
+                "sync": quantiles([_sync_ms(task) for task in tasks]),
+                "async": quantiles([task.async_ms for task in tasks]),
+            },
+            "alignment": {
+                "buffered": ALWAYS_ZERO,
+                "processed": ALWAYS_ZERO,
+                "persisted": quantiles([task.persisted_bytes for task in tasks]),
+                "duration": quantiles([task.alignment_ms for task in tasks]),
+            },
+            "start_delay": quantiles([task.start_delay_ms for task in tasks]),
         },
         "subtasks": [_subtask(checkpoint, index, by_index.get(index)) for index in range(width)],
     }
@@ -121,13 +119,29 @@ def _subtask(checkpoint: CheckpointView, index: int, task: CheckpointTask | None
         "className": "completed",
         "index": index,
         "status": "completed",
-        "ack_timestamp": checkpoint.acknowledged_ms,
+        "ack_timestamp": _acknowledged_ms(checkpoint, task),
         "end_to_end_duration": task.duration_ms,
         "checkpointed_size": task.written_bytes,
         "state_size": task.state_bytes,
-        "checkpoint": {"sync": task.duration_ms, "async": 0},
-        "alignment": _NO_ALIGNMENT,
-        "start_delay": 0,
-        "unaligned_checkpoint": False,
+        "checkpoint": {"sync": _sync_ms(task), "async": task.async_ms},
+        "alignment": {
+            "buffered": 0,
+            "processed": 0,
+            "persisted": task.persisted_bytes,
+            "duration": task.alignment_ms,
+        },
+        "start_delay": task.start_delay_ms,
+        "unaligned_checkpoint": task.unaligned,
         "aborted": False,
     }
+
+
+def _sync_ms(task: CheckpointTask) -> int:
+    return task.duration_ms if task.sync_ms is None else task.sync_ms
+
+
+def _acknowledged_ms(checkpoint: CheckpointView, task: CheckpointTask) -> int:
+    """Return when a subtask acknowledged it: in an epoch, all subtasks do so together."""
+    if not checkpoint.pipelined:
+        return checkpoint.acknowledged_ms
+    return min(checkpoint.triggered_ms + task.duration_ms, checkpoint.acknowledged_ms)

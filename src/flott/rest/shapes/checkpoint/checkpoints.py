@@ -1,7 +1,9 @@
-"""The checkpoints of a job: counts, statistics, and the last ones. A checkpoint is an epoch. Pure."""
+"""The checkpoints of a job: counts, statistics, and the last ones. A checkpoint is an epoch, or ends one. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -62,6 +64,7 @@ class CheckpointItem(CheckpointNumbers):
     tasks: dict[str, TaskCheckpoint]
     records: int
     phases: dict[str, float]  #: ms
+    mode: str  #: epochs or pipelined
     external_path: NotRequired[str]
     discarded: NotRequired[bool]
     failure_timestamp: NotRequired[int]
@@ -87,6 +90,17 @@ class Checkpoints(TypedDict):
     summary: CheckpointSummary
     latest: LatestCheckpoints
     history: list[CheckpointItem]
+
+
+class Savepoints(TypedDict):
+    savepoints: list[CheckpointItem]
+
+
+def savepoints(job: JobView, disposed: Collection[str] = ()) -> Savepoints:
+    """Return the completed savepoints of a job, newest first. They stay longer than the history of checkpoints."""
+    width = subtask_count(job)
+    marked = [replace(one, discarded=one.path in disposed) for one in job.checkpoints.savepoints]
+    return {"savepoints": [checkpoint_item(one, width) for one in marked]}
 
 
 def checkpoints(job: JobView) -> Checkpoints:
@@ -145,13 +159,14 @@ def checkpoint_item(checkpoint: CheckpointView, width: int) -> CheckpointItem:
         "end_to_end_duration": _duration_ms(checkpoint),
         "alignment_buffered": 0,
         "processed_data": 0,
-        "persisted_data": 0,
+        "persisted_data": sum(task.persisted_bytes for task in checkpoint.tasks),
         "num_subtasks": subtasks,
         "num_acknowledged_subtasks": subtasks if checkpoint.status == "COMPLETED" else len(checkpoint.tasks),
         "checkpoint_type": _type(checkpoint),
         "tasks": {},
         "records": checkpoint.records,
         "phases": {phase: finite(spent_ms) for phase, spent_ms in checkpoint.phases.items()},
+        "mode": "pipelined" if checkpoint.pipelined else "epochs",
     }
     if checkpoint.status == "COMPLETED":
         item["external_path"] = checkpoint.path or "<checkpoint-not-externally-addressable>"
@@ -174,7 +189,7 @@ def task_checkpoint(checkpoint: CheckpointView, tasks: list[CheckpointTask], par
         "end_to_end_duration": max((task.duration_ms for task in tasks), default=_duration_ms(checkpoint)),
         "alignment_buffered": 0,
         "processed_data": 0,
-        "persisted_data": 0,
+        "persisted_data": sum(task.persisted_bytes for task in tasks),
         "num_subtasks": max(parallelism, len(tasks)),
         "num_acknowledged_subtasks": len(tasks),
     }
@@ -186,7 +201,7 @@ def _duration_ms(checkpoint: CheckpointView) -> int:
 
 def _type(checkpoint: CheckpointView) -> CheckpointType:
     if checkpoint.savepoint_format is None:
-        return "CHECKPOINT"
+        return "UNALIGNED_CHECKPOINT" if any(task.unaligned for task in checkpoint.tasks) else "CHECKPOINT"
     return "SYNC_SAVEPOINT" if checkpoint.stops_the_job else "SAVEPOINT"
 
 

@@ -56,6 +56,11 @@ OperatorOfVertex = TypedDict(
 class WeakestLinkOfJob(TypedDict):
     guarantee: str
     operator: str
+class ModeChangeOfJob(TypedDict):
+    mode: str
+    checkpoint: int
+    timestamp: int
+    reason: str
 VertexOfJob = TypedDict(
     "VertexOfJob",
     {
@@ -98,6 +103,9 @@ JobDetail = TypedDict(
         "records-per-second": float,
         "checkpoint-directory": str,
         "process": int,
+        "configured-execution-mode": str,
+        "execution-mode": str,
+        "execution-mode-changes": list[ModeChangeOfJob],
         "waiting-for": NotRequired[str],
         "weakest-link": NotRequired[WeakestLinkOfJob],
     },
@@ -131,12 +139,23 @@ def job_detail(job: JobView, now_ms: int) -> JobDetail:
         "records-per-second": finite(job.records_per_second),
         "checkpoint-directory": job.checkpoint_directory,
         "process": job.process,
+        "configured-execution-mode": job.configured_mode,
+        "execution-mode": job.mode,
+        "execution-mode-changes": mode_changes(job),
     }
     if job.waiting_for is not None:
         detail["waiting-for"] = job.waiting_for
     if (link := weakest_link(job)) is not None:
         detail["weakest-link"] = link
     return detail
+
+
+def mode_changes(job: JobView) -> list[ModeChangeOfJob]:
+    """Return the last changes between epochs and pipelined of an adaptive job, oldest first."""
+    return [
+        {"mode": one.mode, "checkpoint": one.checkpoint, "timestamp": one.at_ms, "reason": one.reason}
+        for one in job.mode_changes
+    ]
 
 
 def weakest_link(job: JobView) -> WeakestLinkOfJob | None:

@@ -139,6 +139,7 @@ PreviewOutcome = TypedDict(
     {
         "epoch": NotRequired[int],
         "complete": NotRequired[bool],
+        "recorded": NotRequired[bool],
         "operator": NotRequired[str],
         "side": NotRequired[str],
         "count": NotRequired[int],

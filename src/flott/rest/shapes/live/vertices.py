@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from typing_extensions import TypedDict
 
-from flott.rest.shapes.job.job_detail import WeakestLinkOfJob, weakest_link
+from flott.rest.shapes.job.job_detail import ModeChangeOfJob, WeakestLinkOfJob, mode_changes, weakest_link
 from flott.rest.shapes.live.jobs import JobSeries, LiveJobLine, live_job_line, series_of
 from flott.rest.shapes.live.numbers import Share, Skew, event_time, mean, share, skew_of
 from flott.rest.shapes.values.numbers import finite
 from flott.rest.shapes.vertex.backpressure import shares
 from flott.rest.shapes.vertex.states import TaskStateName, all_subtasks, task_state
 from flott.runtime.jobmanager.views.job_history import STEP_MS, JobPoint, VertexPoint, vertex_point
-from flott.runtime.jobmanager.views.job_view import ChainedOperatorView, InputView, JobView, SubtaskView, VertexView
+from flott.runtime.jobmanager.views.job_view import (
+    ChainedOperatorView,
+    InputView,
+    JobView,
+    LatencyView,
+    SubtaskView,
+    VertexView,
+)
 
 LiveOperator = TypedDict(
     "LiveOperator",
@@ -73,7 +79,9 @@ LiveEdge = TypedDict(
         "input": int,
         "ship-strategy": str,
         "records": int | None,
+        "bytes": int | None,
         "records-per-second": float | None,
+        "bytes-per-second": float | None,
     },
 )
 LiveJob = TypedDict(
@@ -85,6 +93,9 @@ LiveJob = TypedDict(
         "scheduler": str,
         "process": int,
         "guarantee": WeakestLinkOfJob | None,
+        "configured-execution-mode": str,
+        "execution-mode": str,
+        "execution-mode-changes": list[ModeChangeOfJob],
         "vertices": list[LiveVertex],
         "edges": list[LiveEdge],
     },
@@ -134,10 +145,29 @@ class SubtaskSkew(TypedDict):
     state: Skew
 
 
+LiveLatency = TypedDict(
+    "LiveLatency",
+    {
+        "operator": str,
+        "subtask": int,
+        "source": str | None,
+        "source-subtask": int | None,
+        "count": int,
+        "min": float,
+        "mean": float,
+        "p50": float,
+        "p95": float,
+        "p99": float,
+        "max": float,
+    },
+)
+
+
 class LiveVertexDetail(TypedDict):
     vertex: LiveVertex
     subtasks: list[LiveSubtask]
     skew: SubtaskSkew
+    latencies: list[LiveLatency]
 
 
 def live_job(job: JobView) -> LiveJob:
@@ -150,8 +180,11 @@ def live_job(job: JobView) -> LiveJob:
         "scheduler": job.scheduler,
         "process": job.process,
         "guarantee": weakest_link(job),
+        "configured-execution-mode": job.configured_mode,
+        "execution-mode": job.mode,
+        "execution-mode-changes": mode_changes(job),
         "vertices": [live_vertex(job, vertex, points[vertex.id]) for vertex in job.vertices],
-        "edges": live_edges(job, points),
+        "edges": live_edges(job),
     }
 
 
@@ -192,16 +225,10 @@ def live_vertex(job: JobView, vertex: VertexView, point: VertexPoint) -> LiveVer
     }
 
 
-def live_edges(job: JobView, points: dict[str, VertexPoint]) -> list[LiveEdge]:
-    """Return the edges with how records are distributed, and how many crossed them."""
-    known = {vertex.id: vertex for vertex in job.vertices}
-    outputs = Counter(one.source for vertex in job.vertices for one in vertex.inputs)
-    return [
-        _edge(known, points, outputs, vertex, one)
-        for vertex in job.vertices
-        for one in vertex.inputs
-        if one.source in known
-    ]
+def live_edges(job: JobView) -> list[LiveEdge]:
+    """Return the edges with how records are distributed, and how many have come in on them."""
+    known = {vertex.id for vertex in job.vertices}
+    return [_edge(vertex, one) for vertex in job.vertices for one in vertex.inputs if one.source in known]
 
 
 def live_series(points: Sequence[JobPoint]) -> LiveSeries:
@@ -220,7 +247,16 @@ def live_vertex_detail(job: JobView, vertex: VertexView) -> LiveVertexDetail:
         "vertex": live_vertex(job, vertex, vertex_point(vertex)),
         "subtasks": [_subtask(vertex, subtask) for subtask in all_subtasks(vertex)],
         "skew": vertex_skew(vertex.subtasks),
+        "latencies": vertex_latencies(job, vertex),
     }
+
+
+def vertex_latencies(job: JobView, vertex: VertexView) -> list[LiveLatency]:
+    """Return the ages of latency markers at the operators of a vertex, in the order of its chain."""
+    place = {operator.id: index for index, operator in enumerate(vertex.operators)}
+    found = [one for one in job.latencies if one.operator in place]
+    found.sort(key=lambda one: (place[one.operator], one.subtask, one.source or "", one.source_subtask or 0))
+    return [_latency(one) for one in found]
 
 
 def vertex_skew(subtasks: Sequence[SubtaskView]) -> SubtaskSkew:
@@ -236,27 +272,36 @@ def vertex_skew(subtasks: Sequence[SubtaskView]) -> SubtaskSkew:
     }
 
 
-def _edge(
-    known: dict[str, VertexView],
-    points: dict[str, VertexPoint],
-    outputs: Counter[str],
-    vertex: VertexView,
-    one: InputView,
-) -> LiveEdge:
-    """Return an edge. The engine counts per vertex: an edge's own number is known if it is the only one on a side."""
-    records: int | None = None
-    rate: float | None = None
-    if len(vertex.inputs) == 1:
-        records, rate = vertex.traffic.records_in, points[vertex.id].records_in_per_second
-    elif outputs[one.source] == 1 and one.ship_strategy != "BROADCAST":
-        records, rate = known[one.source].traffic.records_out, points[one.source].records_out_per_second
+def _latency(one: LatencyView) -> LiveLatency:
+    def percentile(quantile: str) -> float:
+        return finite(one.percentiles.get(quantile, 0.0))
+
+    return {
+        "operator": one.operator,
+        "subtask": one.subtask,
+        "source": one.source,
+        "source-subtask": one.source_subtask,
+        "count": one.count,
+        "min": finite(one.minimum),
+        "mean": round(finite(one.mean), 1),
+        "p50": percentile("0.5"),
+        "p95": percentile("0.95"),
+        "p99": percentile("0.99"),
+        "max": finite(one.maximum),
+    }
+
+
+def _edge(vertex: VertexView, one: InputView) -> LiveEdge:
+    known = one.records is not None
     return {
         "source": one.source,
         "target": vertex.id,
         "input": one.number,
         "ship-strategy": one.ship_strategy,
-        "records": records,
-        "records-per-second": None if rate is None else round(finite(rate), 1),
+        "records": one.records,
+        "bytes": one.bytes,
+        "records-per-second": round(finite(one.records_per_second), 1) if known else None,
+        "bytes-per-second": round(finite(one.bytes_per_second), 1) if known else None,
     }
 
 

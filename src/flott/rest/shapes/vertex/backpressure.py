@@ -22,6 +22,7 @@ SubtaskBackPressure = TypedDict(
         "ratio": float,
         "idleRatio": float,
         "busyRatio": float,
+        "waits-for": NotRequired[str],
     },
 )
 BackPressure = TypedDict(
@@ -66,7 +67,7 @@ def level_of(ratio: float) -> Level:
 def _of_subtask(subtask: SubtaskView) -> SubtaskBackPressure:
     busy, idle, held_up = shares(subtask)
     level = level_of(held_up)
-    return {
+    found: SubtaskBackPressure = {
         "subtask": subtask.index,
         "attempt-number": subtask.attempt,
         "backpressure-level": level,
@@ -75,3 +76,6 @@ def _of_subtask(subtask: SubtaskView) -> SubtaskBackPressure:
         "idleRatio": idle,
         "busyRatio": busy,
     }
+    if subtask.waits_for:
+        found["waits-for"] = subtask.waits_for
+    return found

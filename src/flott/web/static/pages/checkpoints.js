@@ -5,80 +5,117 @@
 import { jobAddress } from "../addresses.js";
 import { checkbox, confirm, copy, field } from "../dialogs.js";
 import { h } from "../elements.js";
-import { NONE, bytes, count, dateTime, duration } from "../format.js";
-import { ENDED, badge, button, card, cardWith, fact, facts, moment, table, tag } from "../parts.js";
+import { NONE, bytes, clockTime, count, dateTime, duration } from "../format.js";
+import { SERIES_STEP, rarely } from "../live.js";
+import { ENDED, arrows, badge, button, card, cardWith, moment, pictured, table, tag } from "../parts.js";
+import { CHECKPOINT_PHASES, PHASES } from "../pictures/epoch_bars.js";
 import { lineChart } from "../pictures/line_chart.js";
 import { get, getOrNull, outcome, part, post } from "../rest.js";
 import { jobPage, stop, takeSavepoint } from "./job_frame.js";
+
+const TYPES = { CHECKPOINT: "An aligned checkpoint", UNALIGNED_CHECKPOINT: "An unaligned checkpoint", SAVEPOINT: "a savepoint while the job goes on", SYNC_SAVEPOINT: "a savepoint that stops the job" };
 
 export default jobPage({ tab: "checkpoints", load, view });
 
 async function load(context, signal, path) {
   const { checkpoint: chosen, vertex } = context.query;
-  const [checkpoints, settings, detail, subtasks] = await Promise.all([
+  const [checkpoints, settings, { savepoints }, { epochs }, detail, subtasks] = await Promise.all([
     get(`${path}/checkpoints`, { signal }),
     context.state.settings || get(`${path}/checkpoints/config`, { signal }),
+    get(`${path}/flott/savepoints`, { signal }),
+    rarely(context.state, `${path}/flott/timeline`, SERIES_STEP, (timeline) => get(timeline, { signal })),
     chosen ? getOrNull(`${path}/checkpoints/details/${part(chosen)}`, { signal }) : null,
     chosen && vertex ? getOrNull(`${path}/checkpoints/details/${part(chosen)}/subtasks/${part(vertex)}`, { signal }) : null,
   ]);
   context.state.settings = settings;
-  return { checkpoints, settings, detail, subtasks };
+  return { checkpoints, settings, savepoints: savepoints.filter((one) => !one.discarded), epochs, detail, subtasks };
 }
 
-function view({ checkpoints, settings, detail, subtasks }, context, job) {
+function view({ checkpoints, settings, savepoints, epochs, detail, subtasks }, context, job) {
   const { counts, latest, history } = checkpoints;
-  const savepoints = savepointsOf(history, latest);
+  const done = epochs.filter((epoch) => epoch.status === "COMPLETED");
   return h(
     "div",
     { class: "stack" },
-    facts(
-      fact("Completed", count(counts.completed), counts.in_progress > 0 ? `${counts.in_progress} under way` : null),
-      fact("Failed", count(counts.failed), latest.failed ? dateTime(latest.failed.trigger_timestamp) : "none", counts.failed > 0 ? "bad" : ""),
-      fact("Latest", latest.completed ? duration(latest.completed.end_to_end_duration) : NONE, latest.completed ? `number ${latest.completed.id}` : null),
-      fact("State", latest.completed ? bytes(latest.completed.state_size) : NONE, latest.completed ? `${bytes(latest.completed.checkpointed_size)} of it written` : null),
-      fact("Restored from", latest.restored ? `number ${latest.restored.id}` : "nothing", latest.restored ? moment(latest.restored.restore_timestamp) : "the job began empty"),
+    chosenCard(detail, subtasks, [...savepoints, ...history], context, job),
+    card(
+      "Duration and size",
+      h("p", null, told(counts, latest)),
+      done.length < 2 ? null : pictured(charts(done), `The last ${done.length} checkpoints`, () => pointTable(done)),
+      counts.completed > 0 ? h("h3", null, "How the completed checkpoints are spread") : null,
+      counts.completed > 0 ? summaryTable(checkpoints.summary) : null,
     ),
-    card("Duration and size", charts(history), summaryTable(checkpoints.summary)),
-    detail === null ? null : detailCard(detail, subtasks, context, job),
-    cardWith("Savepoints", savepointOrders(job, context), savepointTable(savepoints, job, context)),
-    card("History", historyTable(history, context)),
+    h("section", { class: "card bounded" }, h("div", { class: "head" }, h("h2", null, "Savepoints"), savepointOrders(job, context)), savepointTable(savepoints, job, context)),
+    card("The last checkpoints", historyTable(history, context)),
     card("Settings", settingsList(settings)),
   );
 }
 
-/** The savepoints of the history, and the last one also when the history has moved on. */
-function savepointsOf(history, latest) {
-  const found = history.filter((one) => one.is_savepoint && one.status === "COMPLETED");
-  const last = latest.savepoint;
-  return last && !found.some((one) => one.external_path === last.external_path) ? [...found, last] : found;
+/** What there is to say of all checkpoints, in sentences. */
+function told({ completed, failed, in_progress: underWay }, { completed: last, failed: lastFailed, restored }) {
+  const sentences = [`${count(completed)} completed${underWay > 0 ? `, ${count(underWay)} under way` : ""}.`];
+  if (last) sentences.push(`The latest, number ${last.id}, took ${duration(last.end_to_end_duration)}, and has ${bytes(last.state_size)} of state, of which it wrote ${bytes(last.checkpointed_size)}.`);
+  if (failed > 0) sentences.push(`${count(failed)} failed${lastFailed ? `, the last at ${dateTime(lastFailed.trigger_timestamp)}` : ""}.`);
+  if (restored) sentences.push(`The job was restored from ${restored.is_savepoint ? "a savepoint" : `checkpoint ${restored.id}`} at ${dateTime(restored.restore_timestamp)}.`);
+  return sentences.join(" ");
 }
 
-function charts(history) {
-  const done = history.filter((one) => one.status === "COMPLETED").sort((one, other) => one.trigger_timestamp - other.trigger_timestamp);
-  const at = done.map((one) => one.trigger_timestamp);
+function charts(done) {
+  const at = done.map((one) => one.end);
   return h(
     "div",
     { class: "charts" },
-    lineChart({ at, label: "Duration", format: duration, series: [{ name: "from trigger to acknowledgement", values: done.map((one) => one.end_to_end_duration) }] }),
+    lineChart({ at, label: "Duration", format: duration, series: [{ name: "from its beginning to the commit", values: done.map((one) => one.end - one.start) }] }),
     lineChart({
       at, label: "Size", format: bytes,
       series: [
-        { name: "state", values: done.map((one) => one.state_size) },
-        { name: "written", values: done.map((one) => one.checkpointed_size) },
+        { name: "state", values: done.map((one) => one["state-size"]) },
+        { name: "written", values: done.map((one) => one.written) },
       ],
     }),
   );
 }
 
+/** The points of the charts. */
+function pointTable(done) {
+  return table({
+    caption: "Duration and size of the last checkpoints",
+    rows: [...done].reverse(),
+    key: (one) => `${one.epoch}.${one.attempt}`,
+    columns: [
+      { title: "Number", number: true, cell: (one) => count(one.epoch) },
+      { title: "Ended", cell: (one) => moment(one.end) },
+      { title: "Took", number: true, cell: (one) => duration(one.end - one.start) },
+      { title: "State", number: true, cell: (one) => bytes(one["state-size"]) },
+      { title: "Written", number: true, cell: (one) => bytes(one.written) },
+    ],
+  });
+}
+
+/** A savepoint has the number of a checkpoint, so its page is found by the time at which it was triggered. */
+function nameOf(one) {
+  return one.is_savepoint ? `savepoint of ${one.id}` : String(one.id);
+}
+
+function open(one, context) {
+  const query = one.is_savepoint ? { savepoint: one.trigger_timestamp, checkpoint: null, vertex: null } : { checkpoint: one.id, savepoint: null, vertex: null };
+  return h("button", { class: "as-link", type: "button", on: { click: () => context.go(query) } }, nameOf(one));
+}
+
+function isChosen(one, { checkpoint, savepoint }) {
+  return one.is_savepoint ? String(one.trigger_timestamp) === savepoint : String(one.id) === checkpoint;
+}
+
 function historyTable(history, context) {
+  const failed = history.some((one) => one.failure_message);
   return table({
     caption: "Checkpoints",
     rows: history,
     key: (one) => `${one.id}${one.is_savepoint ? one.external_path : ""}`, // a savepoint has the number of a checkpoint
-    rowClass: (one) => (String(one.id) === context.query.checkpoint ? "chosen" : null),
+    rowClass: (one) => (isChosen(one, context.query) ? "chosen" : null),
     empty: "No checkpoint yet.",
     columns: [
-      { title: "Number", cell: (one) => h("button", { class: "as-link", type: "button", on: { click: () => context.go({ checkpoint: one.id }) } }, String(one.id)) },
+      { title: "Number", cell: (one) => open(one, context) },
       { title: "Status", cell: (one) => badge(one.status) },
       { title: "Kind", cell: (one) => (one.is_savepoint ? tag("savepoint") : "checkpoint") },
       { title: "Triggered", cell: (one) => moment(one.trigger_timestamp) },
@@ -87,18 +124,62 @@ function historyTable(history, context) {
       { title: "Written", number: true, cell: (one) => bytes(one.checkpointed_size) },
       { title: "Records", number: true, cell: (one) => count(one.records) },
       { title: "Acknowledged", number: true, cell: (one) => `${one.num_acknowledged_subtasks} of ${one.num_subtasks}` },
-      { title: "Failure", wide: true, cell: (one) => one.failure_message || "" },
+      ...(failed ? [{ title: "Failure", wide: true, cell: (one) => one.failure_message || "" }] : []),
     ],
   });
 }
 
-function detailCard(detail, subtasks, context, job) {
-  const names = new Map(job.vertices.map((vertex) => [vertex.id, vertex.name]));
-  const phases = Object.entries(detail.phases || {}).map(([name, ms]) => `${name} ${duration(ms)}`).join(", ");
+/** The checkpoint or the savepoint that was chosen. */
+function chosenCard(detail, subtasks, known, context, job) {
+  const { savepoint } = context.query;
+  if (!savepoint) return detail === null ? gone(context) : detailCard(detail, subtasks, context, job);
+  const found = known.find((one) => one.is_savepoint && String(one.trigger_timestamp) === savepoint);
+  return found === undefined ? gone(context) : savepointCard(found, job, context);
+}
+
+function closing(context) {
+  return button("Close", () => context.go({ checkpoint: null, savepoint: null, vertex: null }));
+}
+
+function savepointCard(one, job, context) {
+  const facts = [
+    ["Status", badge(one.status)],
+    ["Taken of", `checkpoint ${one.id}`],
+    ["Kind", `${TYPES[one.checkpoint_type]}, ${one.savepointFormat === "NATIVE" ? "in the native format" : "in the canonical format"}`],
+    ["Triggered", moment(one.trigger_timestamp)],
+    ["Took", duration(one.end_to_end_duration)],
+    ["State", bytes(one.state_size)],
+  ];
   return cardWith(
-    `${detail.is_savepoint ? "Savepoint" : "Checkpoint"} ${detail.id}`,
-    button("Close", () => context.go({ checkpoint: null, vertex: null })),
-    h("p", { class: "quiet" }, [dateTime(detail.trigger_timestamp), phases].filter(Boolean).join(" — ")),
+    "Savepoint",
+    closing(context),
+    one.external_path ? pathLine(one.external_path) : null,
+    one.failure_message ? h("p", { class: "problem" }, one.failure_message) : null,
+    h("dl", { class: "pairs" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
+    one.external_path && !one.discarded ? savepointActions(one, job, context) : null,
+  );
+}
+
+/** A checkpoint that was chosen leaves the history after ten more. */
+function gone(context) {
+  const { checkpoint, savepoint } = context.query;
+  if (savepoint) return cardWith("Savepoint", closing(context), h("p", { class: "quiet" }, "It was disposed of, or is no longer among the last hundred."));
+  if (!checkpoint) return null;
+  return cardWith(
+    `Checkpoint ${checkpoint}`,
+    closing(context),
+    h("p", { class: "quiet" }, "It is no longer in the history, which has the last ten. The timeline has the phases of the last 300."),
+  );
+}
+
+function detailCard(detail, subtasks, context, job) {
+  const names = new Map(job.vertices.map((vertex) => [vertex.id, arrows(vertex.name)]));
+  const named = detail.mode === "pipelined" ? CHECKPOINT_PHASES : PHASES;
+  const phases = named.filter(([name]) => name in (detail.phases || {})).map(([name, text]) => `${text} ${duration(detail.phases[name])}`).join(", ");
+  return cardWith(
+    `Checkpoint ${detail.id}`,
+    closing(context),
+    h("p", { class: "quiet" }, `${TYPES[detail.checkpoint_type]} of ${dateTime(detail.trigger_timestamp)}${phases ? `: ${phases}` : ""}`),
     detail.external_path ? pathLine(detail.external_path) : null,
     detail.failure_message ? h("p", { class: "problem" }, detail.failure_message) : null,
     table({
@@ -112,17 +193,26 @@ function detailCard(detail, subtasks, context, job) {
           cell: ([id]) => h("button", { class: "as-link", type: "button", on: { click: () => context.go({ vertex: id }) } }, names.get(id) || id),
         },
         { title: "Acknowledged", number: true, cell: ([, task]) => `${task.num_acknowledged_subtasks} of ${task.num_subtasks}` },
+        { title: "Last acknowledged", cell: ([, task]) => moment(task.latest_ack_timestamp, clockTime(task.latest_ack_timestamp)) },
         { title: "Took", number: true, cell: ([, task]) => duration(task.end_to_end_duration) },
         { title: "State", number: true, cell: ([, task]) => bytes(task.state_size) },
         { title: "Written", number: true, cell: ([, task]) => bytes(task.checkpointed_size) },
       ],
     }),
     subtasks === null ? null : h("h3", null, `Subtasks of ${names.get(context.query.vertex) || "the vertex"}`),
-    subtasks === null ? null : subtaskTable(subtasks.subtasks),
+    subtasks === null ? null : subtaskTable(subtasks.subtasks, detail.mode === "pipelined"),
   );
 }
 
-function subtaskTable(subtasks) {
+/** In an epoch there are no barriers, so only what it took is shown. */
+function subtaskTable(subtasks, pipelined) {
+  const parts = [
+    { title: "Start delay", number: true, hint: "from the trigger to the first barrier", cell: (one) => duration(one.start_delay) },
+    { title: "Alignment", number: true, hint: "from the first barrier to the last", cell: (one) => (one.alignment ? duration(one.alignment.duration) : NONE) },
+    { title: "Snapshot", number: true, hint: "nothing is processed meanwhile", cell: (one) => (one.checkpoint ? duration(one.checkpoint.sync) : NONE) },
+    { title: "Files", number: true, hint: "written beside processing", cell: (one) => (one.checkpoint ? duration(one.checkpoint.async) : NONE) },
+    { title: "In flight", number: true, hint: "records between tasks that are a part of it, of an unaligned checkpoint", cell: (one) => (one.alignment ? bytes(one.alignment.persisted) : NONE) },
+  ];
   return table({
     caption: "By subtask",
     rows: subtasks,
@@ -132,7 +222,7 @@ function subtaskTable(subtasks) {
       { title: "Status", cell: (one) => badge(one.status) },
       { title: "Acknowledged", cell: (one) => moment(one.ack_timestamp) },
       { title: "Took", number: true, cell: (one) => duration(one.end_to_end_duration) },
-      { title: "Alignment", number: true, cell: (one) => (one.alignment ? duration(one.alignment.duration) : NONE) },
+      ...(pipelined ? parts : []),
       { title: "State", number: true, cell: (one) => bytes(one.state_size) },
       { title: "Written", number: true, cell: (one) => bytes(one.checkpointed_size) },
     ],
@@ -143,16 +233,16 @@ function subtaskTable(subtasks) {
 function summaryTable(summary) {
   const rows = [
     ["Duration", summary.end_to_end_duration, duration],
-    ["State", summary.state_size, bytes],
-    ["Written", summary.checkpointed_size, bytes],
-    ["Records", summary.records, count],
+    ["Size of the state", summary.state_size, bytes],
+    ["Written to storage", summary.checkpointed_size, bytes],
+    ["Records read", summary.records, count],
   ];
   const columns = [["min", "min"], ["avg", "mean"], ["p50", "median"], ["p90", "p90"], ["p99", "p99"], ["max", "max"]];
   return table({
     caption: "Summary of completed checkpoints",
     rows,
     key: ([name]) => name,
-    columns: [{ title: "Measure", cell: ([name]) => name }, ...columns.map(([key, title]) => ({ title, number: true, cell: ([, spread, format]) => format(spread[key]) }))],
+    columns: [{ title: "What", cell: ([name]) => name }, ...columns.map(([key, title]) => ({ title, number: true, cell: ([, spread, format]) => format(spread[key]) }))],
   });
 }
 
@@ -161,12 +251,14 @@ function pathLine(path) {
 }
 
 function savepointOrders(job, context) {
-  if (ENDED.has(job.status)) return button("Restore from a path", () => restore(job, "", context));
+  const anyPath = button("Restore from a path", () => restore(job, "", context));
+  if (ENDED.has(job.status)) return anyPath;
   return h(
     "div",
     { class: "row" },
     button("Take a savepoint", () => takeSavepoint(job, context)),
     button("Stop with one", () => stop(job, context)),
+    anyPath,
   );
 }
 
@@ -174,25 +266,27 @@ function savepointTable(savepoints, job, context) {
   return table({
     caption: "Savepoints",
     rows: savepoints,
-    key: (one) => one.external_path || one.id,
-    empty: "None of the last checkpoints is a savepoint. A savepoint stays until it is disposed of.",
+    key: (one) => one.external_path,
+    rowClass: (one) => (isChosen(one, context.query) ? "chosen" : null),
+    empty: "The job has completed no savepoint that is still there. A savepoint stays until it is disposed of.",
     columns: [
+      { title: "Savepoint", cell: (one) => open(one, context) },
       { title: "Taken", cell: (one) => moment(one.trigger_timestamp) },
       { title: "Path", wide: true, cell: (one) => h("code", null, one.external_path) },
       { title: "Size", number: true, cell: (one) => bytes(one.state_size) },
-      {
-        title: "Orders",
-        cell: (one) =>
-          h(
-            "div",
-            { class: "row" },
-            button("Restore", () => restore(job, one.external_path, context), { class: "button small" }),
-            button("Export", () => exportTo(one.external_path, context), { class: "button small" }),
-            button("Dispose", () => dispose(one.external_path, context), { class: "button small danger-text" }),
-          ),
-      },
+      { title: "Actions", cell: (one) => savepointActions(one, job, context) },
     ],
   });
+}
+
+function savepointActions(one, job, context) {
+  return h(
+    "div",
+    { class: "row" },
+    button("Restore", () => restore(job, one.external_path, context), { class: "button small" }),
+    button("Export", () => exportTo(one.external_path), { class: "button small" }),
+    button("Dispose", () => dispose(one.external_path, context), { class: "button small danger-text" }),
+  );
 }
 
 function restore(job, path, context) {
@@ -222,7 +316,7 @@ function exportTo(path) {
     act: async (values) => {
       const { "request-id": id } = await post("/flott/savepoint-export", { "savepoint-path": path, "target-directory": values.get("folder") });
       const { location: place } = await outcome("/flott/savepoint-export", id);
-      return `The copy is at ${place}`;
+      return { text: "The copy is at", copy: place };
     },
   });
 }

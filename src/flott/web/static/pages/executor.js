@@ -6,7 +6,7 @@ import { jobAddress } from "../addresses.js";
 import { h } from "../elements.js";
 import { bytes, count, duration } from "../format.js";
 import { loadLog, logView } from "../log_view.js";
-import { badge, card, fact, facts, link, table } from "../parts.js";
+import { arrows, badge, card, fact, facts, link, table } from "../parts.js";
 import { shareBar } from "../pictures/share_bar.js";
 import { get, part } from "../rest.js";
 
@@ -17,9 +17,16 @@ async function load(context, signal) {
   const [executor, placed, log] = await Promise.all([
     get(path, { signal }),
     get(`${path}/flott/subtasks`, { signal }),
-    loadLog(context, signal, `${path}/log`, { canFilter: false }),
+    loadLog(context, signal, `${path}/log`),
   ]);
   return { executor, subtasks: placed.subtasks, log };
+}
+
+/** How long the collectors of the JVM took. Spark tells one sum of all, which it calls All. */
+function collections(collectors) {
+  if (collectors.length === 0) return "The garbage collection of the JVM has taken no time so far.";
+  const times = collectors.map((one) => (one.name === "All" ? duration(one.time) : `${duration(one.time)} (${one.name})`));
+  return `The garbage collection of the JVM has taken ${times.join(", ")} so far.`;
 }
 
 function view({ executor, subtasks, log }, context) {
@@ -48,23 +55,25 @@ function view({ executor, subtasks, log }, context) {
           { title: "In use", wide: true, cell: ([, used]) => used },
         ],
       }),
-      h("p", { class: "quiet" }, `Garbage collection: ${memory.garbageCollectors.map((one) => `${one.name} took ${duration(one.time)}`).join(", ") || "none"}.`),
+      h("p", { class: "quiet" }, collections(memory.garbageCollectors)),
     ),
-    card(
-      "Subtasks placed here",
+    h(
+      "section",
+      { class: "card bounded" },
+      h("h2", null, `Subtasks placed here${subtasks.length > 0 ? ` (${count(subtasks.length)})` : ""}`),
       table({
         caption: "Subtasks",
         rows: subtasks,
         empty: "No subtask runs here at the moment.",
         columns: [
           { title: "Job", wide: true, cell: (one) => link(one["job-name"], jobAddress(one.job)) },
-          { title: "Vertex", wide: true, cell: (one) => link(one["vertex-name"], jobAddress(one.job, "", { vertex: one.vertex })) },
+          { title: "Vertex", wide: true, cell: (one) => link(arrows(one["vertex-name"]), jobAddress(one.job, "", { vertex: one.vertex })) },
           { title: "Subtask", number: true, cell: (one) => `${one.subtask + 1} of ${one.parallelism}` },
           { title: "Status", cell: (one) => badge(one.status) },
           { title: "Worker process", number: true, cell: (one) => (one.worker > 0 ? String(one.worker) : "") },
         ],
       }),
     ),
-    card("Log", logView(log, context, { canFilter: false, download: { path: `/taskmanagers/${part(executor.id)}/log`, name: `${executor.id}.log` } })),
+    card("Log", logView(log, context, { download: { path: `/taskmanagers/${part(executor.id)}/log`, name: `${executor.id}.log` } })),
   );
 }

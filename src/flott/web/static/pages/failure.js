@@ -5,7 +5,7 @@
 import { copy } from "../dialogs.js";
 import { h } from "../elements.js";
 import { count, watermark } from "../format.js";
-import { button, card, fact, facts, moment, table } from "../parts.js";
+import { arrows, button, card, moment, table } from "../parts.js";
 import { get } from "../rest.js";
 import { jobPage } from "./job_frame.js";
 
@@ -25,7 +25,7 @@ function view(report, context, job) {
     "div",
     { class: "stack" },
     card(chosen === last ? "The last failure" : "A failure before", failureCard(chosen)),
-    facts(fact("Restarts", count(report.restarts), null), fact("Restart strategy", h("span", { class: "smaller" }, report["restart-strategy"]), null)),
+    card("Restarts", h("p", null, `${report.restarts === 0 ? "None so far" : report.restarts === 1 ? "1 so far" : `${count(report.restarts)} so far`}. The strategy: ${report["restart-strategy"]}.`)),
     before.length > 0 ? card("All failures", history(report.failures, chosen, context)) : null,
   );
 }
@@ -38,7 +38,7 @@ function failureCard(failure) {
     h("p", { class: "problem" }, card ? card.error : firstLine(failure.text)),
     card ? pairs(card, failure) : null,
     failure.replay ? replayLine(failure.replay) : null,
-    h("details", { open: card === null }, h("summary", null, "Traceback"), h("pre", { class: "code" }, card && card.traceback ? card.traceback : failure.text)),
+    h("details", { open: true }, h("summary", null, "Traceback"), h("pre", { class: "code" }, card && card.traceback ? card.traceback : failure.text)),
     h("details", null, h("summary", null, "The whole card as text"), h("pre", { class: "code" }, failure.text)),
   );
 }
@@ -52,16 +52,16 @@ function pairs(card, failure) {
     ["When", moment(failure.at)],
     ["Operator", card.uid ? `${card.operator} (uid ${card.uid})` : card.operator],
     ["Defined at", card["defined-at"] && h("code", null, card["defined-at"])],
-    ["Vertex", card.vertex],
+    ["Vertex", card.vertex && arrows(card.vertex)],
     ["Subtask", card.subtask === null || card.subtask === undefined ? null : `${card.subtask + 1} of ${card.parallelism}`],
-    ["While", card.activity],
+    ["What it did", card.activity],
     ["Key", card.key && h("code", { class: "value-text" }, card.key)],
     ["Record", card.record && h("code", { class: "value-text" }, card.record)],
-    ["Its time", card.timestamp === null || card.timestamp === undefined ? null : watermark(card.timestamp)],
-    ["Origin", card.origin && card.origin.join(" to ")],
-    ["Epoch", card.epoch === null || card.epoch === undefined ? null : `${card.epoch}, attempt ${card.attempt}`],
+    ["Time of the record", card.timestamp === null || card.timestamp === undefined ? null : watermark(card.timestamp)],
+    ["Place in the input", card.origin && [...new Set(card.origin)].join(" to ")],
+    ["Epoch", card.epoch === null || card.epoch === undefined ? null : card.attempt > 0 ? `${card.epoch}, attempt ${card.attempt + 1}` : String(card.epoch)],
     ["Executor", failure.executor ? `${failure.executor} on ${failure.host}` : failure.host],
-    ["Cause", card.blame],
+    ["Cause is in", card.blame],
   ];
   return h(
     "dl",
@@ -89,7 +89,7 @@ function history(failures, chosen, context) {
       { title: "Time", cell: (failure) => h("button", { class: "as-link", type: "button", on: { click: () => context.go({ at: failure.at }) } }, moment(failure.at)) },
       { title: "Error", cell: (failure) => h("code", null, failure.name) },
       { title: "Message", wide: true, cell: (failure) => (failure.card ? failure.card.error : firstLine(failure.text)) },
-      { title: "Task", cell: (failure) => failure.task || "" },
+      { title: "Task", cell: (failure) => arrows(failure.task || "") },
       { title: "Host", cell: (failure) => failure.host || "" },
     ],
   });

@@ -3,10 +3,10 @@
  */
 
 import { h } from "../elements.js";
-import { NONE, bytes, clockTime, count, duration, isNumber, percent, rate, shortId } from "../format.js";
+import { NONE, bytes, clockTime, count, duration, isNumber, percent, rate, shortId, signedDuration, watermark } from "../format.js";
 import { SERIES_STEP, rarely } from "../live.js";
-import { button, card, cardWith, pictured, table } from "../parts.js";
-import { graph, loadBar } from "../pictures/graph.js";
+import { ENDED, button, card, cardWith, pictured, table } from "../parts.js";
+import { graph, loadBar, strategy } from "../pictures/graph.js";
 import { lineChart } from "../pictures/line_chart.js";
 import { get } from "../rest.js";
 import { jobPage, rescale } from "./job_frame.js";
@@ -24,15 +24,16 @@ async function load(context, signal, path) {
 }
 
 function view({ series, vertex }, context, job) {
-  const chosen = job.vertices.find((one) => one.id === context.query.vertex) || null;
+  // The vertex that the data is of: the one of the address is there with the next answer.
+  const chosen = (vertex && job.vertices.find((one) => one.id === vertex.id)) || null;
   const open = (id) => context.go({ vertex: id === context.query.vertex ? null : id });
   const picture = graph({ vertices: job.vertices, edges: job.edges, chosen: chosen && chosen.id, open });
   return h(
     "div",
     { class: "stack" },
-    cardWith("Graph", legend(), pictured(picture, "The graph", () => vertexTable(job, open))),
+    cardWith("Graph", legend(), pictured(picture, "The graph", () => h("div", { class: "stack" }, vertexTable(job, open), edgeTable(job)))),
     chosen === null
-      ? charts(series)
+      ? charts(series, job)
       : h("div", { class: "stack", key: chosen.id }, vertexHead(chosen, job, context), vertexDetail(vertex, chosen, context, job, series)),
   );
 }
@@ -82,8 +83,28 @@ function vertexTable(job, open) {
       { title: "Bytes in", number: true, cell: (vertex) => bytes(vertex["bytes-in"]) },
       { title: "Bytes out", number: true, cell: (vertex) => bytes(vertex["bytes-out"]) },
       { title: "State", number: true, cell: (vertex) => bytes(vertex["state-size"]) },
+      { title: "Watermark", cell: (vertex) => watermark(vertex.watermark) },
       { title: "Late", number: true, cell: (vertex) => count(vertex.late) },
       { title: "Skew", number: true, hint: "records of the largest subtask against the mean", cell: (vertex) => skew(vertex.skew) },
+    ],
+  });
+}
+
+function edgeTable(job) {
+  const names = new Map(job.vertices.map((one) => [one.id, one.name]));
+  return table({
+    caption: "Edges",
+    rows: job.edges,
+    key: (edge) => job.edges.indexOf(edge),
+    empty: "The job has a single vertex.",
+    columns: [
+      { title: "From", wide: true, cell: (edge) => names.get(edge.source) || shortId(edge.source) },
+      { title: "To", wide: true, cell: (edge) => names.get(edge.target) || shortId(edge.target) },
+      { title: "Distributed by", cell: (edge) => h("span", { title: strategy(edge).meaning }, strategy(edge).text) },
+      { title: "Records", number: true, cell: (edge) => count(edge.records) },
+      { title: "Bytes", number: true, hint: "between tasks; records that stay in a process are not encoded", cell: (edge) => bytes(edge.bytes) },
+      { title: "Records now", number: true, cell: (edge) => rate(edge["records-per-second"]) },
+      { title: "Bytes now", number: true, cell: (edge) => (isNumber(edge["bytes-per-second"]) ? `${bytes(edge["bytes-per-second"])}/s` : NONE) },
     ],
   });
 }
@@ -95,14 +116,17 @@ function skew(found) {
 function inputs(job, vertex) {
   const names = new Map(job.vertices.map((one) => [one.id, one.name]));
   const edges = job.edges.filter((edge) => edge.target === vertex.id);
-  return edges.map((edge) => `${names.get(edge.source) || shortId(edge.source)} (${String(edge["ship-strategy"]).toLowerCase()})`).join(", ") || NONE;
+  return edges.map((edge) => `${names.get(edge.source) || shortId(edge.source)} (${strategy(edge).text})`).join(", ") || NONE;
 }
 
 /** The last ten minutes of the whole job. */
-function charts(series) {
+function charts(series, job) {
+  if (ENDED.has(job.status) && series.at.length < 2) {
+    return card("The last minutes", h("p", { class: "empty" }, "The numbers of the job's last minutes are not kept any more: it has ended."));
+  }
   const columns = [
     ["records-per-second", "Records read", rate],
-    ["watermark-lag", "Watermark lag", duration],
+    ["watermark-lag", "Watermark lag", signedDuration],
     ["busy", "Busy time of the busiest vertex", percent],
     ["checkpoint-age", "Checkpoint age", duration],
   ];

@@ -6,7 +6,7 @@ import { jobAddress } from "../addresses.js";
 import { confirm, checkbox, field } from "../dialogs.js";
 import { h } from "../elements.js";
 import { NONE, age, bytes, clockTime, count, dateTime, lag, rate, watermark } from "../format.js";
-import { ENDED, badge, button, fact, facts, link, moment } from "../parts.js";
+import { ENDED, badge, button, fact, facts, link, moment, tag } from "../parts.js";
 import { features, get, now, outcome, part, patch, post } from "../rest.js";
 
 const TABS = [
@@ -36,15 +36,27 @@ export function jobPage({ tab, load = async () => null, view, pause }) {
       return { job: { ...live.job, ...live, job: undefined, may }, own };
     },
     view: ({ job, own }, context) =>
-      h("div", { class: "stack" }, head(job, context), numbers(job), tabs(job, tab), view(own, context, job)),
+      h("div", { class: "stack" }, breadcrumb(job, tab, name), head(job, context), numbers(job), tabs(job, tab), view(own, context, job)),
   };
+}
+
+/** Where this page is: below the overview and, if it is not its graph, below the job. */
+function breadcrumb(job, tab, name) {
+  return h(
+    "nav",
+    { class: "breadcrumb", "aria-label": "Where this page is" },
+    link("Overview", "#/"),
+    h("span", { "aria-hidden": "true" }, "›"),
+    tab === "" ? h("span", null, job.name) : link(job.name, jobAddress(job.id)),
+    tab === "" ? null : [h("span", { "aria-hidden": "true" }, "›"), h("span", null, name)],
+  );
 }
 
 function head(job, context) {
   return h(
     "div",
     { class: "title" },
-    h("div", { class: "name" }, h("h1", null, job.name), badge(job.status), h("span", { class: "quiet id" }, job.id)),
+    h("div", { class: "name" }, h("h1", null, job.name), badge(job.status), modeTag(job), h("span", { class: "quiet id" }, job.id)),
     h("div", { class: "row" }, ENDED.has(job.status) ? null : orders(job, context)),
   );
 }
@@ -58,9 +70,25 @@ function numbers(job) {
     fact("Watermark lag", ended ? NONE : lag(job.watermark, now()), job.watermark === null ? "no event time yet" : watermark(job.watermark)),
     fact("Last checkpoint", job["last-checkpoint"] > 0 ? (ended ? moment(job["last-checkpoint"], clockTime(job["last-checkpoint"])) : `${age(now() - job["last-checkpoint"])} ago`) : NONE, `${bytes(state)} of state`),
     fact("Restarts", count(job.restarts), job.restarts > 0 ? link("why", jobAddress(job.id, "failure")) : "none so far", job.restarts > 0 ? "warn" : ""),
-    job.guarantee ? fact("Guarantee", job.guarantee.guarantee, `by ${job.guarantee.operator}`) : null,
+    job.guarantee ? fact("Guarantee", job.guarantee.guarantee, guaranteeNote(job.guarantee)) : null,
     job["waiting-for"] ? fact("Waits for", job["waiting-for"], null, "warn") : null,
   );
+}
+
+/** The guarantee of a job is that of its weakest source or sink. */
+function guaranteeNote({ guarantee, operator }) {
+  return guarantee === "exactly-once" ? "of all sources and sinks" : `limited by ${operator}`;
+}
+
+/** How tasks run. An adaptive job says when it has changed its mode last, and why. */
+function modeTag(job) {
+  const mode = job["execution-mode"];
+  if (job["configured-execution-mode"] !== "adaptive") return mode === "pipelined" ? tag(mode) : null;
+  const changes = job["execution-mode-changes"];
+  const last = changes[changes.length - 1];
+  if (last === undefined) return tag(`adaptive: ${mode}`);
+  const text = `adaptive: ${mode} since checkpoint ${last.checkpoint}`;
+  return h("a", { class: "tag", href: jobAddress(job.id, "timeline"), title: `${dateTime(last.timestamp)}: ${last.reason}` }, text);
 }
 
 function tabs(job, chosen) {
@@ -82,10 +110,19 @@ function orders(job, context) {
   ];
 }
 
+function isPipelined(job) {
+  return job["execution-mode"] === "pipelined";
+}
+
+/** When a savepoint is written: an order takes the checkpoint of a pipelined job at once. */
+function nextCheckpoint(job) {
+  return isPipelined(job) ? "a checkpoint that is taken now" : "the end of the current epoch";
+}
+
 export function takeSavepoint(job, context) {
   confirm({
     title: "Take a savepoint",
-    text: `The state of “${job.name}” is written as a savepoint at the end of the current epoch. The job goes on.`,
+    text: `The state of “${job.name}” is written as a savepoint at ${nextCheckpoint(job)}. The job goes on.`,
     fields: [folderField()],
     button: "Take it",
     act: async (values) => {
@@ -93,7 +130,7 @@ export function takeSavepoint(job, context) {
       const { "request-id": id } = await post(path, { "target-directory": values.get("folder") || null, "cancel-job": false });
       const { location } = await outcome(path, id);
       context.refresh();
-      return `The savepoint is at ${location}`;
+      return { text: "The savepoint is at", copy: location };
     },
   });
 }
@@ -102,7 +139,7 @@ export function stop(job, context) {
   confirm({
     title: "Stop the job with a savepoint",
     text: [
-      `“${job.name}” completes its epoch, writes a savepoint, and ends as finished. Its output is committed; nothing is lost.`,
+      `“${job.name}” completes ${isPipelined(job) ? "a last checkpoint" : "its epoch"}, writes a savepoint, and ends as finished. Its output is committed; nothing is lost.`,
       "To go on later, submit the program with this savepoint.",
     ],
     fields: [
@@ -116,7 +153,7 @@ export function stop(job, context) {
       const { "request-id": id } = await post(`/jobs/${part(job.id)}/stop`, body);
       const { location } = await outcome(`/jobs/${part(job.id)}/savepoints`, id);
       context.refresh();
-      return `The job has stopped. The savepoint is at ${location}`;
+      return { text: "The job has stopped. The savepoint is at", copy: location };
     },
   });
 }
@@ -125,8 +162,8 @@ export function cancel(job, context) {
   confirm({
     title: "Cancel the job",
     text: [
-      `“${job.name}” ends now, without a savepoint. Records of the epoch under way are not written.`,
-      "Completed epochs stay as they are. To be able to go on later, stop it with a savepoint instead.",
+      `“${job.name}” ends now, without a savepoint. ${isPipelined(job) ? "What it has processed since its last checkpoint is not committed." : "Records of the epoch under way are not written."}`,
+      `${isPipelined(job) ? "What was committed with checkpoints stays as it is." : "Completed epochs stay as they are."} To be able to go on later, stop it with a savepoint instead.`,
     ],
     button: "Cancel the job",
     danger: true,
@@ -136,6 +173,13 @@ export function cancel(job, context) {
       return "The job is being cancelled.";
     },
   });
+}
+
+/** What happens before tasks run with another parallelism. */
+function whenRescaled(job) {
+  return isPipelined(job)
+    ? "A checkpoint is taken now. All tasks of the job end there and begin again from it, so nothing is processed for a moment. State is redistributed"
+    : "At the end of the current epoch, state is redistributed";
 }
 
 /** Change the parallelism of one vertex, or of the whole job (vertex null). */
@@ -148,7 +192,7 @@ export function rescale(job, vertex, context) {
   };
   confirm({
     title: "Change the parallelism",
-    text: `At the end of the current epoch, state is redistributed and ${what} of “${job.name}” runs with this many subtasks (now ${before}). The job does not restart, and no record is lost.`,
+    text: `${whenRescaled(job)} and ${what} of “${job.name}” runs with this many subtasks (now ${before}). The job does not restart, and no record is lost.`,
     fields: [
       h(
         "div",

@@ -44,9 +44,9 @@ async function ask(context, signal, path, which, catalogueNumber) {
       get(withQuery(`${path}/history`, { operator: which.operator, state: which.state, key }), { signal }),
       counted,
     ]);
-    return { kind, found, history: history.history, numbers };
+    return { kind, found, history: history.history, whole: history.complete, numbers };
   }
-  if (kind === "diff" && before !== "") {
+  if (kind === "diff" && Number(before) > 0 && Number(before) < Number(which.checkpoint || catalogueNumber)) {
     const query = { before, after: which.checkpoint || catalogueNumber, operator: which.operator, state: which.state, limit: PAGE };
     const [diff, numbers] = await Promise.all([get(withQuery(`${path}/diff`, query), { signal }), counted]);
     return { kind, diff, numbers };
@@ -62,7 +62,7 @@ function view({ kept, catalogue, chosen, answer }, context, job) {
   }
   const numbers = kept.map((one) => [String(one.checkpoint), `${one.checkpoint}, ${dateTime(one.completed)}`]);
   const checkpoints = [["", "the latest"], ...numbers];
-  const choose = (checkpoint) => context.go({ checkpoint, after: null });
+  const choose = (checkpoint) => context.go({ checkpoint, after: null, before: null });
   return h(
     "div",
     { class: "stack" },
@@ -89,9 +89,9 @@ function menu(catalogue, chosen, context) {
           {
             type: "button",
             "aria-pressed": String(chosen !== null && chosen.operator.id === operator.id && chosen.state.name === state.name),
-            on: { click: () => context.go({ operator: operator.id, state: state.name, after: null, view: null, key: null, before: null }) },
+            on: { click: () => context.go({ operator: operator.id, state: state.name, after: null, prefix: null, view: null, key: null, before: null }) },
           },
-          h("span", null, state.name),
+          h("span", null, stateName(state.name)),
           h("span", { class: "quiet" }, bytes(state.size)),
         ),
       ),
@@ -99,26 +99,33 @@ function menu(catalogue, chosen, context) {
   );
 }
 
+/** A state that Flott keeps for an operator, such as the contents of windows, has a name with an underscore in front. */
+export function stateName(name) {
+  if (name.startsWith("_window:")) return `${name.slice("_window:".length)} (of each window)`; // the program's own
+  return name.startsWith("_") ? `${name.slice(1).replace(/-/g, " ")} (of Flott)` : name;
+}
+
 function stateCard({ operator, state }, answer, kept, catalogue, context) {
   const kinds = [["rows", "Rows"], ["key", "One key"], ["diff", "Compare"]];
   const { numbers } = answer;
+  const types = [state["key-type"], state["map-key-type"], state["value-type"]].filter(Boolean);
   return cardWith(
-    state.name,
+    stateName(state.name),
     choice("What to see", kinds, answer.kind, (kind) => context.go({ view: kind, after: null })),
     h(
       "dl",
-      { class: "pairs" },
+      { class: "pairs across" },
       [
         ["Operator", `${operator.name || operator.id}${operator.uid ? ` (uid ${operator.uid})` : ""}`],
         ["Kind", state.kind],
-        ["Types", [state["key-type"], state["map-key-type"], state["value-type"]].filter(Boolean).join(" → ") || NONE],
-        ["Keys", numbers.keys === null ? NONE : `${count(numbers.keys)}${numbers.complete ? "" : " or more"}`],
+        types.length === 0 ? null : ["Types", types.join(" → ")],
+        numbers.keys === null ? null : ["Keys", `${count(numbers.keys)}${numbers.complete ? "" : " or more"}`],
         ["Entries", `${count(numbers.entries)}${numbers.complete ? "" : " or more"}`],
         ["Size", bytes(state.size)],
         state["time-to-live"] ? ["Time to live", duration(state["time-to-live"])] : null,
-      ].filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+      ].filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
     ),
-    answer.kind === "rows" ? rowsView(answer.rows, context) : null,
+    answer.kind === "rows" ? rowsView(answer.rows, catalogue, context) : null,
     answer.kind === "key" ? keyView(answer, context) : null,
     answer.kind === "diff" ? diffView(answer, kept, catalogue, context) : null,
   );
@@ -130,12 +137,12 @@ function valueText(value) {
   return h("span", { class: "value-text", title: value.type }, value.text, value.truncated ? h("span", { class: "quiet" }, " … shortened") : null);
 }
 
-function rowTable(rows, caption, context) {
+function rowTable(rows, caption, context, empty = "No key has this state.") {
   const open = (row) => context.go({ view: "key", key: row.key.text });
   return table({
     caption,
     rows,
-    empty: "No key has this state.",
+    empty,
     columns: [
       { title: "Key", cell: (row) => h("button", { class: "as-link value-text", type: "button", title: "Look this key up", on: { click: () => open(row) } }, row.key.text) },
       ...(rows.some((row) => row.window) ? [{ title: "Window", cell: (row) => row.window || "" }] : []),
@@ -144,35 +151,68 @@ function rowTable(rows, caption, context) {
   });
 }
 
-function rowsView(found, context) {
+/** Pages come in the order of key groups. If there is only one, its keys are sorted for the reader. */
+export function sortedRows(rows) {
+  const order = new Intl.Collator("en", { numeric: true });
+  return [...rows].sort((one, other) => order.compare(one.key.text, other.key.text));
+}
+
+function rowsView(found, catalogue, context) {
+  const { prefix = "", after = "" } = context.query;
   const seek = (event) => {
     event.preventDefault();
+    context.state.pages = [];
     context.go({ prefix: new FormData(event.target).get("prefix"), after: null });
   };
+  const isAlone = after === "" && !found.next;
+  const time = found.checkpoint === catalogue.checkpoint ? `, completed ${dateTime(catalogue.completed)}` : "";
   return h(
     "div",
     { class: "stack" },
     h(
       "form",
       { class: "row", on: { submit: seek } },
-      h("input", { type: "search", name: "prefix", value: context.query.prefix || "", placeholder: "Keys that begin with", "aria-label": "Keys that begin with" }),
+      h("input", { type: "search", name: "prefix", value: prefix, placeholder: "Keys that begin with", "aria-label": "Keys that begin with" }),
       h("button", { class: "button", type: "submit" }, "Filter"),
     ),
-    h("p", { class: "quiet" }, `Of checkpoint ${found.checkpoint}.`),
-    rowTable(found.rows, "Keys and values", context),
-    h(
-      "div",
-      { class: "row end" },
-      button("First page", () => context.go({ after: null }), { disabled: !context.query.after }),
-      button("Next page", () => context.go({ after: found.next }), { disabled: !found.next }),
-    ),
+    h("p", { class: "quiet" }, `The rows are those of checkpoint ${found.checkpoint}${time}.`),
+    rowTable(isAlone ? sortedRows(found.rows) : found.rows, "Keys and values", context, emptyText(found, prefix)),
+    isAlone ? null : pages(found, context),
   );
 }
 
-function keyView({ found, history }, context) {
+/** Why a page has no rows. The search for keys ends after some seconds, and can be continued where it has ended. */
+function emptyText(found, prefix) {
+  if (found.next) return "No such key so far: the state is large, and the search has stopped after some seconds. “Next page” goes on from there.";
+  return prefix === "" ? "No key has this state." : `No key begins with ${prefix}.`;
+}
+
+/** The pages that were passed are remembered, because the JobManager knows only where the next one begins. */
+function pages(found, context) {
+  const passed = (context.state.pages ||= []);
+  const { after = "" } = context.query;
+  const next = () => {
+    passed.push(after);
+    context.go({ after: found.next });
+  };
+  const previous = () => context.go({ after: passed.pop() || null });
+  const first = () => {
+    passed.length = 0;
+    context.go({ after: null });
+  };
+  return h(
+    "div",
+    { class: "row end" },
+    button("First page", first, { disabled: after === "" }),
+    button("Previous page", previous, { disabled: after === "" || passed.length === 0 }),
+    button("Next page", next, { disabled: !found.next }),
+  );
+}
+
+function keyView({ found, history, whole }, context) {
   const seek = (event) => {
     event.preventDefault();
-    context.go({ key: new FormData(event.target).get("key") });
+    context.go({ key: new FormData(event.target).get("key"), view: "key" });
   };
   return h(
     "div",
@@ -197,23 +237,25 @@ function keyView({ found, history }, context) {
             { title: "Changed", cell: (one) => (one.changed ? tag("changed") : "") },
           ],
         }),
+    whole === false ? h("p", { class: "quiet" }, "Reading took too long, so later checkpoints are missing here.") : null,
   );
 }
 
 function diffView({ diff }, kept, catalogue, context) {
-  const others = kept.filter((one) => one.checkpoint !== catalogue.checkpoint);
+  const others = kept.filter((one) => one.checkpoint < catalogue.checkpoint);
   const values = [["", "choose one"], ...others.map((one) => [String(one.checkpoint), `${one.checkpoint}, ${dateTime(one.completed)}`])];
   return h(
     "div",
     { class: "stack" },
     h("div", { class: "row" }, select("Compare with", values, context.query.before || "", (before) => context.go({ before })), h("span", { class: "quiet" }, `Checkpoint ${catalogue.checkpoint} is the later one.`)),
+    diff === undefined && others.length === 0 ? h("p", { class: "empty" }, "No earlier checkpoint is kept: execution.checkpointing.num-retained says how many are.") : null,
     diff === undefined
       ? null
       : diff.states.map((state) =>
           h(
             "div",
             { class: "stack" },
-            h("p", null, `${count(state.added)} added, ${count(state.changed)} changed, ${count(state.removed)} removed${state.complete ? "" : " so far; the state is too large to compare all of it"}.`),
+            h("p", null, `${count(state.added)} added, ${count(state.changed)} changed, ${count(state.removed)} removed${state.complete ? "" : " so far; the state is too large to compare all of it"}.${cut(state)}`),
             table({
               caption: "Changes",
               rows: state.changes,
@@ -228,4 +270,10 @@ function diffView({ diff }, kept, catalogue, context) {
           ),
         ),
   );
+}
+
+/** Say how many changes are not shown. */
+function cut({ added, changed, removed, changes }) {
+  const all = added + changed + removed;
+  return changes.length < all ? ` The first ${count(changes.length)} of ${count(all)} are shown.` : "";
 }

@@ -5,8 +5,8 @@
 import { jobAddress } from "../addresses.js";
 import { checkbox, confirm, field, notify } from "../dialogs.js";
 import { h } from "../elements.js";
-import { button, card, moment, table } from "../parts.js";
-import { graph } from "../pictures/graph.js";
+import { button, card, moment, pictured, table } from "../parts.js";
+import { graph, strategy } from "../pictures/graph.js";
 import { features, get, part, post, remove, upload } from "../rest.js";
 
 export default { title: () => "Submit", load, view, pause: 10000 };
@@ -72,12 +72,12 @@ function programTable(files, context) {
       { title: "Uploaded", cell: (file) => moment(file.uploaded) },
       { title: "Module", wide: true, cell: (file) => file.entry.map((entry) => entry.name).join(", ") },
       {
-        title: "Orders",
+        title: "What to do",
         cell: (file) =>
           h(
             "div",
             { class: "row" },
-            button("Run…", () => choose(file), { class: "button small" }),
+            file.id === context.state.program ? null : button("Choose", () => choose(file), { class: "button small" }),
             button("Delete", () => deleteProgram(file, context), { class: "button small danger-text" }),
           ),
       },
@@ -163,11 +163,15 @@ function runForm(file, context) {
   return h(
     "form",
     { class: "form", key: file.id, on: { submit: run } },
-    field("Arguments", "arguments", { placeholder: "--input orders.csv" }, "As in a shell."),
-    field("Parallelism", "parallelism", { type: "number", min: 1, placeholder: "as configured" }),
-    field("Savepoint to start from", "savepoint", { placeholder: "none" }),
-    checkbox("Allow state that no operator of the program takes", "unclaimed"),
-    h("details", null, h("summary", null, "More"), field("Module to run", "module", {}, "As with python -m; empty: the program itself.")),
+    field("Arguments", "arguments", { placeholder: "--input orders.csv" }, "Separated by spaces; quotes keep a text with spaces together."),
+    h(
+      "div",
+      { class: "fields" },
+      field("Parallelism", "parallelism", { type: "number", min: 1, placeholder: "as configured" }),
+      field("Module to run", "module", { placeholder: "the program itself" }, "A module of the upload, as with python -m."),
+      field("Savepoint to start from", "savepoint", { placeholder: "none" }, "The path of a savepoint or of a kept checkpoint."),
+      checkbox("Allow state in the savepoint that no operator of the program takes", "unclaimed"),
+    ),
     problem,
     h(
       "div",
@@ -179,11 +183,12 @@ function runForm(file, context) {
   );
 }
 
-/** The plan as Flink writes it, drawn like the graph of a job. */
+/** The plan as Flink writes it, drawn like the graph of a job, and the same as a table. */
 function planPicture(plan) {
+  const names = new Map(plan.nodes.map((node) => [node.id, operatorsOf(node).join(" → ")]));
   const vertices = plan.nodes.map((node) => ({
     id: node.id,
-    name: operatorsOf(node).join(" → "),
+    name: names.get(node.id),
     parallelism: node.parallelism,
     status: "not started",
     operators: operatorsOf(node).map((name) => ({ name })),
@@ -191,7 +196,20 @@ function planPicture(plan) {
   const edges = plan.nodes.flatMap((node) =>
     (node.inputs || []).map((input) => ({ source: input.id, target: node.id, "ship-strategy": input.ship_strategy, "records-per-second": null })),
   );
-  return graph({ vertices, edges, chosen: null, open: () => {} });
+  const inputs = (vertex) =>
+    edges.filter((edge) => edge.target === vertex.id).map((edge) => `${names.get(edge.source)} (${strategy(edge).text})`).join(", ");
+  return pictured(graph({ vertices, edges, chosen: null }), "The plan", () =>
+    table({
+      caption: "Vertices of the plan",
+      rows: vertices,
+      key: (vertex) => vertex.id,
+      columns: [
+        { title: "Vertex", wide: true, cell: (vertex) => vertex.name },
+        { title: "Subtasks", number: true, cell: (vertex) => vertex.parallelism },
+        { title: "Inputs", wide: true, cell: inputs },
+      ],
+    }),
+  );
 }
 
 /** Descriptions of a plan are escaped for HTML, with one operator per line: turn them back into texts. */
