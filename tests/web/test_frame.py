@@ -151,6 +151,52 @@ def test_a_field_follows_the_data_without_destroying_what_is_typed(seen: Viewer)
     assert said["renamed"] == ["four", 3, True], "the text of a field is not taken for another field"
 
 
+NEIGHBOURS = """async () => {
+  const { h, morphChildren } = await import('./elements.js');
+  const place = document.body.appendChild(h('div', null));
+  const show = (...children) => morphChildren(place, h('div', null, ...children));
+  const editor = h('textarea', { 'aria-label': 'editor' });
+  const holder = (name) => h(name, null, h('div', { key: 'editor', island: editor }));
+  const row = (key) => h('div', { key }, h('input', { type: 'text', name: key }));
+  const said = {};
+  const now = () => [editor.isConnected && place.contains(editor), document.activeElement === editor];
+  show(h('h1', null, 'title'), holder('div'));
+  editor.focus();
+  said.before = now();
+  show(h('h1', null, 'title'), h('p', null, 'a sentence'), holder('div'));
+  said.sentence = now();
+  show(h('h1', null, 'title'), holder('div'));
+  said.gone = now();
+  show(holder('div'));
+  show(holder('div'), h('p', null, 'behind'));
+  said.first = now();
+  show(h('p', null, 'another'), holder('section'));
+  said.elsewhere = now()[0]; // in another element, so it was moved
+  show(h('p', null, 'a sentence'), row('a'), row('b'), row('c'));
+  place.querySelector('[name=c]').focus();
+  show(row('b'), row('c'));
+  said.rows = [place.children.length, document.activeElement.name];
+  show(h('p', null, 'one'), h('ul', null), h('p', null, 'two'));
+  show(h('ul', null), h('p', null, 'three'), h('p', null, 'four'));
+  said.order = Array.from(place.children, (one) => one.localName + one.textContent).join();
+  place.remove();
+  return said;
+}"""
+
+
+def test_what_stands_behind_a_sentence_that_comes_and_goes_stays_with_its_focus(seen: Viewer) -> None:
+    page = seen.open("/")
+    said = page.evaluate(NEIGHBOURS)
+    assert said["before"] == [True, True]
+    assert said["sentence"] == [True, True]
+    assert said["gone"] == [True, True]
+    assert said["first"] == [True, True]
+    assert said["elsewhere"], "an editor is not lost when it comes into another element"
+    assert said["rows"] == [2, "c"]
+    assert said["order"] == "ul,pthree,pfour"
+    page.close()
+
+
 def test_updates_do_not_move_what_the_reader_looks_at(browser: Any, tmp_path: Path) -> None:
     cluster = busy_cluster(tmp_path, jobs=40)
     with served(cluster) as url:

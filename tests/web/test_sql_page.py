@@ -178,7 +178,12 @@ def test_a_killed_process_is_told_and_the_next_statement_opens_another_session(s
     os.kill(killed.pid, signal.SIGKILL)
     run(page, "SHOW DATABASES")
     page.get_by_role("alert").get_by_text("temporary tables and settings are gone").wait_for()
+    sentence = page.get_by_text("ended unexpectedly")
+    sentence.wait_for()  # from the state of the JobManager, which the page asks for then
+    page.get_by_label("SQL statements").focus()
     run(page, "SHOW DATABASES")
+    sentence.wait_for(state="detached")  # it goes with the next answer
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "SQL statements"
     page.get_by_role("table", name="Rows").get_by_text("default_database").wait_for()
     assert sql.mount.running is not None
     page.close()

@@ -92,6 +92,14 @@ class _Request:
             return PassedReply(response.status_code, b"".join(parts))
 
 
+@dataclass(frozen=True)
+class _Connection:
+    """A process, and the client that asks it."""
+
+    process: RunningSql
+    http: httpx.Client
+
+
 class SqlMount:
     """The SQL sessions of a JobManager. Any thread may ask."""
 
@@ -111,8 +119,7 @@ class SqlMount:
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="sql")
         self._waiting = threading.BoundedSemaphore(THREADS + MAX_WAITING)
         self._lock = threading.Lock()
-        self._running: RunningSql | None = None
-        self._http: httpx.Client | None = None
+        self._connected: _Connection | None = None
         self._closed = False
         self._number = 0  #: of processes that were started
         self.last_end: str | None = None  #: why the last process ended, unless that was expected
@@ -137,7 +144,8 @@ class SqlMount:
     def running(self) -> RunningSql | None:
         """Return the process, if there is one."""
         with self._lock:
-            return self._running if self._running is not None and self._running.is_alive else None
+            connected = self._connected
+            return connected.process if connected is not None and connected.process.is_alive else None
 
     async def forward(
         self,
@@ -172,58 +180,51 @@ class SqlMount:
         """End the process, and take no requests any more."""
         with self._lock:
             self._closed = True
-            running, http = self._running, self._http
+            connected = self._connected
         self._threads.shutdown(wait=False, cancel_futures=True)
-        if running is not None:
-            running.end()
-        if http is not None:
-            http.close()
+        if connected is not None:
+            connected.process.end()
+            connected.http.close()
 
     def _answer(self, asked: _Request, starts: bool) -> PassedReply:
         for attempt in (1, 2):
-            http = self._connection(starts)
-            if http is None:
-                raise Refusal(404, LOST if self.last_end else _none(asked.path))
+            connection = self._connection(starts)
+            if connection is None:
+                raise Refusal(404, LOST if self._number else _none(asked.path))
             try:
-                return asked.send(http)
+                return asked.send(connection.http)
             except httpx.TimeoutException:
                 raise Refusal(
                     503, f"The process of the SQL sessions has not answered for {asked.timeout_s:g} s. It may be busy."
                 ) from None
-            except httpx.TransportError as error:
-                # It had no session and has just ended, or it died: a session is opened in the next one.
-                gone = self._ended_soon()
+            except (httpx.TransportError, RuntimeError) as error:
+                if isinstance(error, RuntimeError) and not connection.http.is_closed:
+                    raise
+                # It had no session and has just ended, or it died: a session is opened in the next one. Another
+                # request may have started that already and closed the client of this one.
+                gone = _ended_soon(connection.process)
                 if not starts or attempt == 2:
                     LOG.warning("The process of the SQL sessions did not answer: %s", error)
                     raise Refusal(404 if gone else 503, LOST) from None
         raise AssertionError("the last attempt returns or raises")
 
-    def _ended_soon(self) -> bool:
-        """Return whether the process is gone, which its end may tell a moment later than its closed socket."""
-        running = self._running
-        pause = threading.Event()
-        for _ in range(50):
-            if running is None or not running.is_alive:
-                return True
-            pause.wait(0.1)
-        return False
-
-    def _connection(self, starts: bool) -> httpx.Client | None:
+    def _connection(self, starts: bool) -> _Connection | None:
         with self._lock:
             if self._closed:
                 raise Refusal(503, "The JobManager is ending.")
-            if self._running is not None and self._running.is_alive:
-                return self._http
+            if self._connected is not None and self._connected.process.is_alive:
+                return self._connected
             if not starts:
                 return None
-            if self._http is not None:
-                self._http.close()
+            if self._connected is not None:
+                self._connected.http.close()
             self._number += 1
-            self._running = self._start(partial(self._process_ended, self._number))
-            transport = httpx.HTTPTransport(uds=self._running.path)
-            self._http = httpx.Client(transport=transport, base_url="http://localhost", trust_env=False)
+            process = self._start(partial(self._process_ended, self._number))
+            transport = httpx.HTTPTransport(uds=process.path)
+            http = httpx.Client(transport=transport, base_url="http://localhost", trust_env=False)
+            self._connected = _Connection(process, http)
             self.last_end = None
-            return self._http
+            return self._connected
 
     def _process_ended(self, number: int, ended: EndedProcess, queries: Sequence[str]) -> None:
         if ended.expected:
@@ -235,6 +236,16 @@ class SqlMount:
                 self._cancel(job_id)
             except Exception as error:  # most have ended, and their jobs may be forgotten
                 LOG.info("Job %s of a lost SQL session was not cancelled: %s", job_id, error)
+
+
+def _ended_soon(process: RunningSql) -> bool:
+    """Return whether a process is gone, which its end may tell a moment later than its closed socket."""
+    pause = threading.Event()
+    for _ in range(50):
+        if not process.is_alive:
+            return True
+        pause.wait(0.1)
+    return False
 
 
 def _none(path: str) -> str:

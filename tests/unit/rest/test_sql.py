@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ from flott.errors import ClusterError
 from flott.rest.app import create_app
 from flott.rest.gateway.mounted import serve as serve_mounted
 from flott.rest.http_server import RestServer
-from flott.rest.sql_mount import SqlMount
+from flott.rest.refusal import Refusal
+from flott.rest.sql_mount import PassedReply, SqlMount
 from flott.runtime.jobmanager.programs import ProgramStore
 from flott.runtime.jobmanager.sql_process import EndedProcess, SqlProcess
 from flott.runtime.logs.rotation import Rotation
@@ -207,6 +210,62 @@ def test_a_session_is_opened_although_the_process_has_just_ended(serve: Callable
     os.kill(killed.pid, signal.SIGKILL)
     wait_for(lambda: not killed.is_alive or _is_dead(killed.pid))
     served.open()
+
+
+@dataclass
+class HeldProcess:
+    """A process made of a socket: it answers while it is alive, and holds each request until it is told to go on."""
+
+    path: str
+    is_alive: bool = True
+    pid: int = 1
+    asked: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    goes_on: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def __post_init__(self) -> None:
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(self.path)
+        self._listening.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self._listening.accept()
+            with connection:
+                connection.recv(65536)
+                self.asked.release()
+                self.goes_on.acquire()
+                if self.is_alive:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+
+    def end(self) -> None:
+        self.is_alive = False
+        self.goes_on.release()
+
+
+def test_a_request_to_a_lost_process_is_told_so_although_another_one_was_started(tmp_path: Path) -> None:
+    started = [HeldProcess(str(tmp_path / name)) for name in ("first", "second")]
+    waiting = iter(started)
+    mount = SqlMount(Configuration(), lambda on_end: next(waiting), lambda job: None, lambda: ())
+    with ThreadPoolExecutor() as threads:
+
+        def ask(path: str, starts: bool) -> Future[PassedReply]:
+            return threads.submit(lambda: asyncio.run(mount.forward("POST", path, starts=starts)))
+
+        first, second = started
+        first.goes_on.release()
+        assert ask("/v2/sessions", True).result().status == 200
+        first.asked.acquire()
+        lost = ask("/v2/sessions/x/heartbeat", False)
+        first.asked.acquire()
+        first.is_alive = False
+        second.goes_on.release()
+        assert ask("/v2/sessions", True).result().status == 200, "another client opens a session meanwhile"
+        first.goes_on.release()
+        with pytest.raises(Refusal, match="has ended") as refused:
+            lost.result()
+        assert refused.value.status == 404, "so the client opens another session"
+    mount.close()
 
 
 def test_the_process_is_ended_on_request_and_with_the_jobmanager(serve: Callable[..., Served]) -> None:

@@ -19,6 +19,9 @@ const SVG = "http://www.w3.org/2000/svg";
 /** Elements whose value a reader changes. */
 const FIELDS = new Set(["input", "select", "textarea"]);
 
+/** Marks an element that holds an island. */
+const ISLAND = "data-island";
+
 /** Attributes that would run code or load markup. */
 const FORBIDDEN = /^(on|style$|srcdoc$|innerhtml$)/i;
 
@@ -63,7 +66,16 @@ function give(node, value) {
 
 function land(node, island) {
   node.island = island;
-  if (!island.isConnected) node.append(island); // else it is on the page, and this node is only compared
+  node.setAttribute(ISLAND, "");
+  if (!island.isConnected) node.append(island); // else it is on the page, and this node may only be compared
+}
+
+/** A node has come onto the page, perhaps in place of another one: the islands that are its own come into it. */
+function bringIslands(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return;
+  for (const holder of [node, ...node.querySelectorAll(`[${ISLAND}]`)]) {
+    if (holder.island !== undefined && holder.island.parentNode !== holder) holder.append(holder.island);
+  }
 }
 
 function append(node, children) {
@@ -89,14 +101,30 @@ function safeAddress(address) {
 export function morphChildren(shown, wanted) {
   const keyed = new Map();
   for (const child of shown.childNodes) if (child.dataKey !== undefined) keyed.set(child.dataKey, child);
+  const wantedKeys = new Set(Array.from(wanted.childNodes, (child) => child.dataKey));
   let cursor = shown.firstChild;
+  let surplus = shown.childNodes.length - wanted.childNodes.length; // how many more are left there than are wanted yet
   for (const next of Array.from(wanted.childNodes)) {
-    const match = matching(cursor, next, keyed);
+    let match = matching(cursor, next, keyed);
+    // What is gone is taken away first, so that what stood behind it is found again and keeps its focus.
+    while (surplus > 0 && cursor !== null && match !== cursor && (cursor.dataKey === undefined || !wantedKeys.has(cursor.dataKey))) {
+      const gone = cursor;
+      cursor = cursor.nextSibling;
+      gone.remove();
+      keyed.delete(gone.dataKey);
+      surplus -= 1;
+      match ??= matching(cursor, next, keyed);
+    }
     if (match === null) {
       const replaced = cursor;
       if (isOtherField(cursor, next)) cursor = cursor.nextSibling;
       shown.insertBefore(next, cursor);
-      if (replaced !== cursor) replaced.remove();
+      bringIslands(next);
+      surplus += 1;
+      if (replaced !== cursor) {
+        replaced.remove();
+        surplus -= 1;
+      }
     } else {
       if (match === cursor) cursor = cursor.nextSibling;
       else shown.insertBefore(match, cursor);
