@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -234,6 +234,40 @@ def test_the_log_of_an_executor_is_searched_filtered_followed_and_held(story: St
     page.get_by_text("6 lines").wait_for()
     assert "line 6." in lines.last.inner_text()
     page.close()
+    assert story.visit.problems == []
+
+
+def test_memory_of_an_executor_elsewhere_is_said_to_be_the_most_so_far(story: Story) -> None:
+    [here] = story.cluster.executors
+    metrics = {
+        **here.metrics, "Status.Python.Memory.Used": 3 << 30, "Status.Shuffle.Read.Bytes": 2048,
+        "Status.Shuffle.Write.Bytes": 4096,
+    }  # fmt: skip
+    urls = {"stderr": "http://worker:8081/logPage?logType=stderr"}
+    story.cluster.executors[:] = [replace(here, metrics=metrics, log_urls=urls, memory_is_peak=True)]
+    try:
+        page = story.visit.open("/executors")
+        listed = page.get_by_role("table", name="Executors")
+        assert "Memory, most so far" in listed.inner_text()
+        assert "2023-11-14 23:13:20" in listed.inner_text(), "when it has started"
+        page.get_by_role("link", name=TASK_MANAGER).click()
+        memory = page.get_by_role("table", name="Memory")
+        memory.get_by_text("Python workers").wait_for()  # an answer of a moment ago may be shown first
+        rows = memory.locator("tbody tr").all_inner_texts()
+        assert [row.split("\t")[-1].strip() for row in rows] == ["the most so far"] * 3
+        assert "3 GiB" in rows[2]
+        main = page.inner_text("main")
+        assert "2 KiB read" in main
+        assert "4 KiB written" in main
+        assert "take turns" in main, "why more subtasks run than slots are in use"
+        placed = page.get_by_role("table", name="Subtasks").locator("tbody tr").first
+        assert "40 %" in placed.inner_text()
+        assert "2 KiB" in placed.inner_text()
+        page.get_by_text("Logs that Spark serves itself").click()
+        assert page.get_by_text(urls["stderr"]).is_visible()
+        page.close()
+    finally:
+        story.cluster.executors[:] = [here]
     assert story.visit.problems == []
 
 

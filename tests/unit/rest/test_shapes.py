@@ -514,6 +514,22 @@ def test_a_task_manager_shows_whose_slots_it_holds() -> None:
     assert detail["metrics"]["heapUsed"] == 1 << 29
 
 
+def test_a_task_manager_tells_what_only_spark_knows_and_what_is_a_maximum() -> None:
+    metrics = {
+        "Status.Python.Memory.Used": 7, "Status.Storage.Memory.Used": 1, "Status.Storage.Memory.Max": 2,
+        "Status.Shuffle.Read.Bytes": 3, "Status.Shuffle.Write.Bytes": 4,
+    }  # fmt: skip
+    urls = {"stderr": "http://worker:8081/stderr"}
+    told = task_manager_detail(replace(task_manager(), metrics=metrics, log_urls=urls, memory_is_peak=True), [])
+    assert told["spark"] == {
+        "pythonMemoryPeak": 7, "storageUsed": 1, "storageMax": 2, "shuffleRead": 3, "shuffleWritten": 4,
+        "logUrls": urls,
+    }  # fmt: skip
+    assert (told["memoryIsPeak"], told["startTime"]) == (True, START)
+    unknown = task_manager_detail(replace(task_manager(), metrics={}), [])["spark"]
+    assert {name for name, value in unknown.items() if value is None} == set(told["spark"]) - {"logUrls"}
+
+
 def test_collectors_of_a_task_manager_are_listed_by_name() -> None:
     metrics = {
         "Status.JVM.GarbageCollector.G1_Young_Generation.Count": 8,

@@ -35,6 +35,7 @@ def test_an_executor_on_a_host_with_colons_and_with_peaks_reported() -> None:
     one = listed(hostPort="[2001:db8::1]:7", peakMemoryMetrics={"JVMHeapMemory": 77, "ProcessTreePythonRSSMemory": 0})
     (found,) = executors_of([one], {}, heap_bytes=100, driver=None)
     assert (found.host, found.port, found.heap_used_bytes) == ("[2001:db8::1]", 7, 77)
+    assert found.heap_is_peak, "Spark reports no present size"
     assert "Status.Python.Memory.Used" not in found.metrics
 
 
@@ -44,6 +45,7 @@ def test_the_driver_counts_only_where_it_runs_tasks_and_its_heap_is_known() -> N
     assert [found.id for found in beside] == ["1"]
     (alone,) = executors_of([listed(id="driver")], {}, heap_bytes=1, driver=heap)
     assert (alone.id, alone.heap_bytes, alone.heap_used_bytes) == ("driver", 100, 30)
+    assert not alone.heap_is_peak, "it is read in this JVM"
 
 
 def test_tasks_are_counted_by_the_job_whose_group_they_are_in() -> None:

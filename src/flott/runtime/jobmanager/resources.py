@@ -135,6 +135,7 @@ def view_of(executor: ExecutorReading, managed_bytes: int, now_ms: int) -> TaskM
         failed_tasks=executor.failed_tasks,
         metrics=executor.metrics,
         log_urls=executor.log_urls,
+        memory_is_peak=executor.heap_is_peak,
     )
 
 

@@ -36,7 +36,8 @@ class ExecutorReading:
     failed_tasks: int = 0
     started_ms: int = 0
     heap_bytes: int = 0  #: the maximum of the JVM's heap
-    heap_used_bytes: int = 0  #: the largest size so far, as Spark reports it
+    heap_used_bytes: int = 0
+    heap_is_peak: bool = True  #: the size is the largest so far: Spark reports no other of executors elsewhere
     metrics: Mapping[str, int | float] = field(default_factory=dict)  #: by Flink's names where it has them
     log_urls: Mapping[str, str] = field(default_factory=dict)
 

@@ -184,7 +184,8 @@ def executors_of(
             continue  # the driver of an application with executors
         host, _, port = one["hostPort"].rpartition(":") if ":" in one["hostPort"] else (one["hostPort"], "", "0")
         metrics = {"Status.JVM.Memory.Heap.Max": heap_bytes, **_metrics(one)}
-        if driver is not None and one["id"] == DRIVER:
+        is_here = driver is not None and one["id"] == DRIVER
+        if driver is not None and is_here:
             metrics.update(driver)
         heap = metrics["Status.JVM.Memory.Heap.Max"]
         yield ExecutorReading(
@@ -199,6 +200,7 @@ def executors_of(
             started_ms=_ms(one["addTime"]),
             heap_bytes=heap if heap > 0 else heap_bytes,
             heap_used_bytes=metrics.get("Status.JVM.Memory.Heap.Used", 0),
+            heap_is_peak=not is_here,
             metrics=metrics,
             log_urls=dict(one.get("executorLogs") or {}),
         )
@@ -222,7 +224,7 @@ def tasks_by_job(jobs: Iterable[Mapping[str, Any]], stages: Iterable[Mapping[str
 
 
 def _metrics(one: Mapping[str, Any]) -> dict[str, int]:
-    """Return what Spark reports about an executor. The heap is the maximum so far, not the present size."""
+    """Return what Spark reports about an executor. The memory of its processes is the most so far, not the present."""
     storage = one.get("memoryMetrics") or {}
     peak = one.get("peakMemoryMetrics") or {}
     metrics = {

@@ -93,6 +93,7 @@ def test_an_executor_is_a_task_manager_with_slots() -> None:
     assert (view.running_tasks, view.completed_tasks, view.failed_tasks, view.started_ms) == (3, 10, 1, 5)
     assert view.heartbeat_ms == clock.now_ms()
     assert (view.metrics, view.log_urls) == ({"x": 1}, {"stdout": "http://host"})
+    assert view.memory_is_peak
 
 
 def test_when_spark_does_not_answer_the_last_view_stays_and_its_heartbeat_grows_old(

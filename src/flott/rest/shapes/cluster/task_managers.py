@@ -61,6 +61,8 @@ class TaskManagerLine(TypedDict):
     freeResource: ResourceProfile
     hardware: Hardware
     memoryConfiguration: MemoryConfiguration
+    memoryIsPeak: bool  #: what is not free is the most that was used so far. Flott's own
+    startTime: int
 
 
 class TaskManagers(TypedDict):
@@ -101,12 +103,23 @@ class TaskManagerMemory(TypedDict):
     garbageCollectors: list[GarbageCollector]
 
 
+class SparkFigures(TypedDict):
+    """What Spark reports beyond what Flink knows. Sizes are in bytes. None: Spark has not reported it."""
+
+    pythonMemoryPeak: int | None  #: of all worker processes together, the most so far
+    storageUsed: int | None
+    storageMax: int | None
+    shuffleRead: int | None
+    shuffleWritten: int | None
+    logUrls: dict[str, str]  #: of Spark's own pages, by the name of the log
+
+
 class TaskManagerDetail(TaskManagerLine):
     allocatedSlots: list[AllocatedSlot]
     metrics: TaskManagerMemory
-    startTime: int
     completedTasks: int
     failedTasks: int
+    spark: SparkFigures  #: Flott's own
 
 
 def task_managers_reply(task_managers: Sequence[TaskManagerView]) -> TaskManagers:
@@ -145,6 +158,8 @@ def task_manager_line(one: TaskManagerView) -> TaskManagerLine:
             "totalFlinkMemory": one.memory_bytes + one.managed_bytes,
             "totalProcessMemory": None,
         },
+        "memoryIsPeak": one.memory_is_peak,
+        "startTime": one.started_ms,
     }
 
 
@@ -154,9 +169,9 @@ def task_manager_detail(one: TaskManagerView, jobs: Sequence[JobView]) -> TaskMa
         **task_manager_line(one),
         "allocatedSlots": _allocated(one, jobs),
         "metrics": _memory(one.metrics),
-        "startTime": one.started_ms,
         "completedTasks": one.completed_tasks,
         "failedTasks": one.failed_tasks,
+        "spark": _spark_figures(one),
     }
 
 
@@ -186,6 +201,21 @@ def _allocated(one: TaskManagerView, jobs: Sequence[JobView]) -> list[AllocatedS
                     tasks[slot] = tasks.get(slot, 0) + 1
     resource = _resources(one, 1)
     return [{"jobId": job, "resource": resource, "assignedTasks": count} for (job, _), count in tasks.items()]
+
+
+def _spark_figures(one: TaskManagerView) -> SparkFigures:
+    def value(name: str) -> int | None:
+        found = one.metrics.get(f"Status.{name}")
+        return None if found is None else whole(found)
+
+    return {
+        "pythonMemoryPeak": value("Python.Memory.Used"),
+        "storageUsed": value("Storage.Memory.Used"),
+        "storageMax": value("Storage.Memory.Max"),
+        "shuffleRead": value("Shuffle.Read.Bytes"),
+        "shuffleWritten": value("Shuffle.Write.Bytes"),
+        "logUrls": dict(one.log_urls),
+    }
 
 
 def _memory(metrics: Mapping[str, int | float]) -> TaskManagerMemory:

@@ -433,6 +433,7 @@ class TaskManagerView:
     failed_tasks: int = 0
     metrics: Mapping[str, int | float] = field(default_factory=dict)  #: Status.JVM.Memory.Heap.Used, ...
     log_urls: Mapping[str, str] = field(default_factory=dict)  #: those of Spark, if it has them
+    memory_is_peak: bool = False  #: what is not free is the most that was used so far
 
 
 def bounded(text: str) -> str:
