@@ -67,12 +67,13 @@ def is_said_by_a_task() -> bool:
 
 
 class TaskCapture:
-    """Listens for as long as it is entered, to one task in one epoch."""
+    """Listens to one task for as long as it is entered. It may be entered again meanwhile, by the same thread."""
 
     def __init__(self, limits: LogLimits):
         self._buffer = TaskOutputBuffer(limits)
         self._scope: EpochScope | None = None
         self._background: tuple[LogLine, ...] = ()
+        self._entered = 0
 
     def turn_to(self, origin: OutputOrigin, scope: EpochScope) -> None:
         """Set the subtask that is at work, and the scope that its operators share."""
@@ -87,15 +88,21 @@ class TaskCapture:
         return self._buffer
 
     def __enter__(self) -> TaskCapture:
+        self._entered += 1
+        if self._entered > 1:
+            return self
         with _switchboard.lock:
             _switchboard.tasks[id(self)] = self
             _plug_in()
         _here.buffer = self._buffer
         if _switchboard.background is not None:
-            self._background = _switchboard.background.finish()
+            self._background += _switchboard.background.finish()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._entered -= 1
+        if self._entered:
+            return
         if _here.buffer is self._buffer:
             _here.buffer = None
         with _switchboard.lock:
@@ -106,8 +113,12 @@ class TaskCapture:
                 _unplug()
 
     def lines(self) -> tuple[LogLine, ...]:
-        """Return the lines of the task."""
-        return self._background + self._buffer.finish()
+        """Return the lines since the last call. A program may have replaced the streams since then."""
+        if self._entered:
+            with _switchboard.lock:
+                _plug_in()
+        before, self._background = self._background, ()
+        return before + self._buffer.finish()
 
 
 # --- the origin ------------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ class TaskSlot:
         self._report = report
         self._place = place or TaskPlace()
         self._writer = writer or ImmediateWriter()
-        self._log = TaskCapture(settings.image.settings.logs)
+        self.log = TaskCapture(settings.image.settings.logs)  #: a loop that runs this slot only stays in it
         self._logged_at = clock.monotonic()
         self._at_work: Subtask | None = None
         self._steps = 0
@@ -273,7 +273,7 @@ class TaskSlot:
     def _guarded(self, work: Callable[[], object]) -> object:
         """Do some work; report what user code raises as a failure card."""
         try:
-            with self._log:
+            with self.log:
                 return work()
         except SystemExit:
             raise
@@ -287,14 +287,14 @@ class TaskSlot:
 
     def _turn_to(self, subtask: Subtask) -> None:
         self._at_work = subtask
-        self._log.turn_to(subtask.speaker, subtask.scope)
+        self.log.turn_to(subtask.speaker, subtask.scope)
 
     def _send_log(self, force: bool = False) -> None:
         now = self._clock.monotonic()
         if not force and now - self._logged_at < LOG_EVERY_S:
             return
         self._logged_at = now
-        if (lines := self._log.lines()) and self._at_work is not None:
+        if (lines := self.log.lines()) and self._at_work is not None:
             scope, place = self._at_work.scope, self._place
             log = TaskLog(scope.epoch, scope.attempt, place.host, place.executor, os.getpid(), lines)
             self._report(SlotLogged(log))

@@ -99,6 +99,10 @@ class SlotLoop:
     def run(self) -> None:
         """Run to the end."""
         slot = self.slot
+        with slot.log:  # also of what threads of the program say while the tasks wait
+            self._run(slot)
+
+    def _run(self, slot: TaskSlot) -> None:
         watchdog = SlotWatchdog(slot, self._pulse, self._tell, self._clock)
         try:
             slot.open()
