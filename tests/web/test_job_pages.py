@@ -168,6 +168,19 @@ def test_a_ninth_metric_replaces_the_first_and_its_box_says_so(seen: Viewer, pro
     page.close()
 
 
+def test_metrics_that_are_picked_before_the_page_is_drawn_again_are_all_picked(seen: Viewer, problems: None) -> None:
+    page = seen.open(f"{JOB}?vertex={ident('join')}")
+    boxes = page.get_by_role("group", name="Metrics to chart").get_by_role("checkbox")
+    boxes.nth(8).wait_for()
+    charts = page.locator(".charts figure")
+    boxes.evaluate_all("boxes => boxes.forEach(box => { if (box.checked) box.click(); })")
+    until(page, lambda: charts.count() == 0)
+    boxes.evaluate_all("boxes => boxes.slice(2, 5).forEach(box => box.click())")
+    charts.nth(2).wait_for()
+    assert [boxes.nth(index).is_checked() for index in range(6)] == [False, False, True, True, True, False]
+    page.close()
+
+
 def test_the_ages_of_latency_markers_are_told_with_the_vertex(seen: Viewer, problems: None) -> None:
     page = seen.open(f"{JOB}?vertex={ident('join')}")
     table = page.get_by_role("table", name="Latency")

@@ -139,7 +139,8 @@ const NUMBERS = { min: "least", avg: "mean", max: "largest", sum: "sum" };
 function metricsCard(vertex, metrics, context, series, job) {
   const { names, picked, samples } = metrics;
   const pick = (name) => {
-    metrics.picked = picked.includes(name) ? picked.filter((one) => one !== name) : [...picked, name].slice(-MOST_METRICS);
+    const before = metrics.picked; // two may be picked before the page is drawn again
+    metrics.picked = before.includes(name) ? before.filter((one) => one !== name) : [...before, name].slice(-MOST_METRICS);
     context.refresh();
   };
   const sought = (context.state.sought || "").toLowerCase();
