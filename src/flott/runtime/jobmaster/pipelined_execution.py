@@ -67,6 +67,9 @@ log = logging.getLogger("flott.job")
 OVERDUE_MS = 30_000
 #: How many waiting tasks a message names.
 WAITS_TOLD = 8
+#: A job without news is looked at so often. What happens in its tasks, and orders, wake it up at once; a timer of its
+#: last checkpoint does not.
+QUIET_LOOK_MS = 500
 #: How often the listeners are told what subtasks have done.
 LOADS_EVERY_S = 1.0
 
@@ -493,7 +496,7 @@ class PipelinedExecution:
         times = self._round_times()
         if self._pending is None:
             due = self._policy.due_at_ms(self._barrier_ms, self._ended_ms, self._started_ms)
-            times.append(due if due > now else now + self._policy.poll_ms)
+            times.append(due if due > now else now + max(self._policy.poll_ms, QUIET_LOOK_MS))
         elif self._pending.overtaking is Overtaking.LATER and self._policy.overtake_after_ms is not None:
             times.append(max(now + 1, self._pending.now_ms + self._policy.overtake_after_ms))
         if (wakeup := self._runner.wakeup_ms) is not None:

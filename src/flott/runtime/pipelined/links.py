@@ -51,15 +51,27 @@ def credits_per_channel(memory_bytes: int, channels: int, buffer_bytes: int) -> 
     return max(FEWEST_CREDITS, min(MOST_CREDITS, share))
 
 
+class Congestion:
+    """How many output channels of a task hold so many buffers that it must not produce more."""
+
+    __slots__ = ("channels",)
+
+    def __init__(self) -> None:
+        self.channels = 0
+
+
 class OutputChannel:
     """What a task has to send to another, and how much of it the other takes at present."""
 
-    __slots__ = ("_channel", "_links", "_queue", "credits", "may_be_overtaken", "waiting_buffers")
+    __slots__ = ("_channel", "_congestion", "_links", "_queue", "credits", "may_be_overtaken", "waiting_buffers")
 
-    def __init__(self, channel: Channel, links: Links, credits: int, may_be_overtaken: bool = False):
+    def __init__(
+        self, channel: Channel, links: Links, credits: int, congestion: Congestion, may_be_overtaken: bool = False
+    ):
         self._channel = channel
         self._links = links
         self._queue: deque[Message] = deque()
+        self._congestion = congestion
         self.credits = credits
         self.waiting_buffers = 0
         self.may_be_overtaken = may_be_overtaken  #: by the barriers of unaligned checkpoints
@@ -75,7 +87,9 @@ class OutputChannel:
                 self._links.transmit(self._channel, message)
                 return
         enqueue(self._queue, message)
-        self.waiting_buffers += message.__class__ is Buffer
+        if message.__class__ is Buffer:
+            self.waiting_buffers += 1
+            self._congestion.channels += self.waiting_buffers == WAITING_BUFFERS
 
     def put_first(self, barrier: Barrier) -> list[Message]:
         """Send a barrier ahead of everything that waits; return what it has overtaken, encoded."""
@@ -107,6 +121,7 @@ class OutputChannel:
                 if not self.credits:
                     return
                 self.credits -= 1
+                self._congestion.channels -= self.waiting_buffers == WAITING_BUFFERS
                 self.waiting_buffers -= 1
             queue.popleft()
             self._links.transmit(self._channel, message)
@@ -122,8 +137,11 @@ class OutputChannels:
         links: Links,
         overtakable: Container[TaskAddress] = (),
     ):
+        self._congestion = Congestion()
         self._channels = {
-            receiver: OutputChannel(Channel(sender, receiver), links, credits, receiver in overtakable)
+            receiver: OutputChannel(
+                Channel(sender, receiver), links, credits, self._congestion, receiver in overtakable
+            )
             for receiver, credits in receivers
         }
         self._all = tuple(self._channels.values())
@@ -131,7 +149,7 @@ class OutputChannels:
     @property
     def is_blocked(self) -> bool:
         """Return whether a receiver takes so little that this task must not produce more."""
-        return any(channel.waiting_buffers >= WAITING_BUFFERS for channel in self._all)
+        return self._congestion.channels > 0
 
     @property
     def waiting_buffers(self) -> int:

@@ -69,6 +69,30 @@ def test_messages_keep_their_order_and_buffers_need_credits(credits: int, steps:
     assert links.taken == sent
 
 
+@given(st.integers(1, 3), st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["send", "grant"])), max_size=80))
+def test_a_task_is_blocked_while_any_receiver_has_too_many_buffers_waiting(
+    credits: int, steps: list[tuple[int, str]]
+) -> None:
+    class Anyone(Receiver):
+        def transmit(self, channel: Channel, message: Message) -> None:
+            self.taken.append(message)
+
+    receivers = [TaskAddress(1, number) for number in range(3)]
+    outputs = OutputChannels(SENDER, [(receiver, credits) for receiver in receivers], Anyone())
+    balance = [credits] * 3  # credits, or less than nothing: buffers that wait for some
+    for number, step in steps:
+        if step == "grant":
+            outputs.granted(receivers[number], 1)
+        else:
+            outputs.put(receivers[number], Buffer(0, b""))
+        balance[number] += 1 if step == "grant" else -1
+        waiting = [max(0, -left) for left in balance]
+        blocking = [receiver for receiver, found in zip(receivers, waiting, strict=True) if found >= WAITING_BUFFERS]
+        assert outputs.blocking == blocking
+        assert outputs.is_blocked == bool(blocking)
+        assert outputs.waiting_buffers == sum(waiting)
+
+
 def test_credits_share_the_memory_of_a_task_between_its_channels() -> None:
     assert credits_per_channel(100 << 20, 10, 128 << 10) == MOST_CREDITS
     assert credits_per_channel(8 << 20, 8, 128 << 10) == 8
