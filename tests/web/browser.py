@@ -76,6 +76,19 @@ def until(page: Any, check: Callable[[], Any]) -> None:
         page.wait_for_timeout(20)
 
 
+def wide_tables(page: Any) -> list[str]:
+    """Return the tables of a page that do not fit into their place, so that a reader has to scroll sideways.
+
+    The tables behind pictures, which are closed at first, may be wide.
+    """
+    found: list[str] = page.evaluate(
+        """Array.from(document.querySelectorAll("main .scroll:has(> table):not(details *)"))
+          .filter((holder) => holder.scrollWidth > holder.clientWidth)
+          .map((holder) => holder.getAttribute("aria-label"))"""
+    )
+    return found
+
+
 def viewer(browser: Any, url: str, **settings: Any) -> Viewer:
     """Return a new context: other cookies, other storage."""
     values = {"viewport": {"width": 1280, "height": 800}, **settings}

@@ -14,7 +14,7 @@ import pytest
 
 from flott.common.configuration import Configuration
 from tests.unit.rest.fake_cluster import RUNNING, FakeCluster, running_job
-from tests.web.browser import PATIENCE, Viewer, logged_in, until, viewer
+from tests.web.browser import PATIENCE, Viewer, logged_in, until, viewer, wide_tables
 from tests.web.fake_job_manager import HOSTILE, busy_cluster, served
 
 pytestmark = pytest.mark.xdist_group("web")  # one browser
@@ -213,6 +213,7 @@ def test_updates_do_not_move_what_the_reader_looks_at(browser: Any, tmp_path: Pa
             page.locator("td", has_text="12.3 k/s" if rate else re.compile("^0/s$")).nth(30).wait_for()
             assert link.bounding_box() == before
             assert page.evaluate(columns) == widths
+            assert wide_tables(page) == []
         page.context.close()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.spark.cluster.conftest import SELDOM, Session, start_session, wait_for
-from tests.web.browser import Viewer, logged_in, viewer
+from tests.web.browser import Viewer, logged_in, viewer, wide_tables
 
 pytestmark = pytest.mark.spark
 
@@ -98,6 +98,7 @@ def test_a_page_shows_its_data_and_keeps_to_its_width(shop: Shop, address: str) 
     page = shop.visit.open(address.format(job=shop.running, vertex=shop.vertex()))
     page.get_by_text(PAGES[address]).first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert wide_tables(page) == []
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "on a phone"
     page.close()

@@ -14,7 +14,7 @@ import pytest
 from flott.errors import FlottError
 from flott.runtime.logs.entry import LogEntry
 from tests.unit.rest.fake_cluster import NOW, RUNNING, TASK_MANAGER
-from tests.web.browser import PATIENCE, Viewer, viewer
+from tests.web.browser import PATIENCE, Viewer, viewer, wide_tables
 from tests.web.fake_job_manager import PIPELINED, StoryCluster, served
 
 pytestmark = pytest.mark.xdist_group("web")  # one browser
@@ -340,6 +340,7 @@ def test_axe_finds_nothing_and_the_page_keeps_to_its_width(story: Story, browser
         found = axe.run(page).response["violations"]
         told = [(one["id"], one["nodes"][0]["target"], one["nodes"][0]["failureSummary"]) for one in found]
         assert told == [], scheme
+    assert wide_tables(page) == []
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "on a phone"
     page.context.close()

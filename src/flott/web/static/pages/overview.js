@@ -4,7 +4,7 @@
 
 import { jobAddress } from "../addresses.js";
 import { h } from "../elements.js";
-import { NONE, age, bytes, count, isNumber, lag, lagOf, percent, rate, shortId } from "../format.js";
+import { age, bytes, count, isNumber, lag, lagOf, percent, rate, shortId } from "../format.js";
 import { SERIES_STEP, rarely } from "../live.js";
 import { ENDED, badge, card, cardWith, choice, fact, facts, link, moment, pictured, table, tag } from "../parts.js";
 import { minuteMeans, sparkline } from "../pictures/sparkline.js";
@@ -91,7 +91,7 @@ function runningColumns(series) {
     { title: "Running for", number: true, name: "spare", by: (job) => now() - job.start, cell: (job) => age(now() - job.start) },
     { title: "Records read", number: true, by: (job) => job[RATE], cell: (job) => rate(job[RATE]) },
     { title: "Last 10 minutes", name: "chart-cell", hint: "records read per second; equal widths are equal times", cell: (job) => lastMinutes(job, series[job.id]) },
-    { title: "Busiest vertex", number: true, name: "spare", hint: "the busy time of the busiest vertex", by: (job) => job.busy, cell: (job) => (isNumber(job.busy) ? `${percent(job.busy)} busy` : NONE) },
+    { title: "Busiest", number: true, name: "spare", hint: "the busy time of the busiest vertex", by: (job) => job.busy, cell: (job) => percent(job.busy) },
     { title: "Watermark lag", number: true, by: (job) => lagOf(job.watermark, now()), cell: (job) => lag(job.watermark, now()) },
     { title: "Checkpoint age", number: true, by: checkpointAge, cell: (job) => age(checkpointAge(job)) },
     { title: "State", number: true, name: "spare", by: (job) => job["state-size"], cell: (job) => bytes(job["state-size"]) },
