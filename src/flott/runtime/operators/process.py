@@ -28,6 +28,7 @@ from flott.runtime.operators.operator import EventTime, Operator, OperatorContex
 _Call = Callable[[Any, "CallContext"], Iterable[Any]]
 _Select = Callable[[Any], Any]
 _Append = Callable[[Any], None]
+_Extend = Callable[[Iterable[Any]], None]
 
 EVENT_TIMERS = "_event-time-timers"
 PROCESSING_TIMERS = "_processing-time-timers"
@@ -126,9 +127,9 @@ class ProcessOperator(FunctionOperator):
                 if timestamps is not None and stamps is not None:
                     _stamped_loop(cursor, timestamps, select, current, call, record, out.append, stamps.append)
                 elif select is not None:
-                    _keyed_loop(cursor, select, current, call, record, out.append)
+                    _keyed_loop(cursor, select, current, call, record, out.extend)
                 else:
-                    _plain_loop(cursor, call, record, out.append)
+                    _plain_loop(cursor, call, record, out.extend)
             except Exception as error:
                 raise self.record_failure(batch, cursor, index) from error
             emit_tagged(self, out, stamps)
@@ -199,19 +200,17 @@ class ProcessOperator(FunctionOperator):
 # The loops over a batch. Everything they touch is a local variable: that is a tenth of their time.
 
 
-def _plain_loop(values: Iterator[Any], call: _Call, record: CallContext, append: _Append) -> None:
+def _plain_loop(values: Iterator[Any], call: _Call, record: CallContext, extend: _Extend) -> None:
     for value in values:
-        for produced in call(value, record):
-            append(produced)
+        extend(call(value, record))
 
 
 def _keyed_loop(
-    values: Iterator[Any], select: _Select, current: CurrentKey, call: _Call, record: CallContext, append: _Append
+    values: Iterator[Any], select: _Select, current: CurrentKey, call: _Call, record: CallContext, extend: _Extend
 ) -> None:
     for value in values:
         current.key = select(value)
-        for produced in call(value, record):
-            append(produced)
+        extend(call(value, record))
 
 
 def _stamped_loop(
