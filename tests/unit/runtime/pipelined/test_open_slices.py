@@ -165,6 +165,41 @@ class FollowingPipeline(LocalPipeline):
         super().send(slot, command)
 
 
+class Silent(Ticking):
+    """Brings nothing for an hour."""
+
+    def follow(self, parts: Sequence[Slice]) -> Followed[int]:
+        self.next |= {part.split: part.start for part in parts}
+        while True:
+            yield Pause(3600)
+
+
+class SilentSource(TickingSource):
+    def create_reader(self) -> SourceReader[int]:
+        return Silent()
+
+
+class LooksPipeline(FollowingPipeline):
+    """Counts how often the driver looks whether anything has happened."""
+
+    looks = 0
+
+    def events(self) -> list[Any]:
+        self.looks += 1
+        return super().events()
+
+
+def test_a_driver_whose_sources_are_silent_looks_at_them_twice_a_second(tmp_path: Path) -> None:
+    clock = ManualClock(0, until_ms=60_000)
+    pipeline = LooksPipeline(clock)
+    env = in_process(2, execution__mode="pipelined", execution__checkpointing__interval="1 s")
+    silent = env.from_source(SilentSource("one", "two"), WatermarkStrategy.no_watermarks(), "silent")
+    silent.key_by(lambda _: 0).map(lambda value: value).sink_to(DiscardSink())
+    life = live(env, tmp_path, clock=clock, pipeline=pipeline)
+    assert life.status is JobStatus.CANCELED, "the clock has come to its end"
+    assert 60 * 2 <= pipeline.looks < 60 * 2 + 20
+
+
 class TickingInBatches(Ticking):
     """Brings twenty records at once."""
 
