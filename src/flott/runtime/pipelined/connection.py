@@ -81,13 +81,11 @@ def connect(
         made.connect(endpoint.path)
     elif endpoint.port is not None:
         made = socket.create_connection((endpoint.host, endpoint.port), START_SECONDS)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             made = tls.wrap(made, server_side=False)
     else:
         raise WorkerLostError(f"There is no way from {host} to {endpoint.host}: it listens for its own host only.")
-    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        made.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER)
+    _set_options(made)
     try:
         nonce = _read(made, _NONCE_BYTES)
         made.sendall(_proof(secret, nonce, index) + _INDEX.pack(index))
@@ -97,6 +95,17 @@ def connect(
             f"{endpoint.host} has refused the TLS connection of slot {index}: {reason_of(error)}."
         ) from error
     return made
+
+
+def _set_options(found: socket.socket) -> None:
+    """Let a connection send small frames at once. Otherwise they wait for the delayed acknowledgement of the last one.
+
+    Each side does so for what it sends itself: an accepted connection does not have the options of the other side.
+    """
+    if found.family != socket.AF_UNIX:
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        found.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER)
 
 
 # --- the handshake ---------------------------------------------------------------------------------------------------
@@ -116,6 +125,7 @@ def admit(accepted: socket.socket, secret: bytes, tls: ConnectionTls | None) -> 
         log.warning("A connection was refused. %s", error)
         accepted.close()
         return None
+    _set_options(found)
     (index,) = _INDEX.unpack(packed)
     if hmac.compare_digest(proof, _proof(secret, nonce, index)):
         return index, found

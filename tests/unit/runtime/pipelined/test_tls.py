@@ -67,6 +67,19 @@ def meet(listener: Listener, here: ConnectionTls | None, there: ConnectionTls | 
     return admitted, made()
 
 
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+def test_neither_side_lets_small_frames_wait_for_acknowledgements(
+    encrypted: bool, listener: Listener, certificates: Path
+) -> None:
+    tls = tls_of(certificates) if encrypted else None
+    admitted, made = meet(listener, tls, tls)
+    assert isinstance(admitted, tuple)
+    assert isinstance(made, socket.socket)
+    for side in (admitted[1], made):
+        assert side.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        side.close()
+
+
 def test_both_sides_show_a_certificate_and_what_they_say_is_encrypted(listener: Listener, certificates: Path) -> None:
     seen = bytearray()
     relay = socket.create_server(("127.0.0.1", 0))
