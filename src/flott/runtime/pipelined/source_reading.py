@@ -18,8 +18,9 @@ from flott.runtime.pipelined.control import ReadRound
 #: millisecond later, up to the poll interval. An idle job must cost next to nothing.
 FIRST_POLL_MS = 1
 DOUBLED_POLL_MS = 16
-#: The poll interval of a reader that follows splits.
-LONGEST_POLL_MS = 50
+#: The poll interval of a reader that follows splits, after five seconds without input: to wake up a process costs a
+#: tenth of a millisecond, whatever it does then.
+LONGEST_POLL_MS = 100
 
 #: Times that differ by less, in seconds, are the same: they are sums of fractions.
 SAME_TIME = 1e-6

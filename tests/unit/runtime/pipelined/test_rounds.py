@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flott.runtime.jobmaster.rounds import FIRST_RECORDS, next_round_records, unremarkable_records
-from flott.runtime.pipelined.source_reading import DOUBLED_POLL_MS, next_poll_ms
+from flott.runtime.pipelined.source_reading import DOUBLED_POLL_MS, LONGEST_POLL_MS, next_poll_ms
 
 TARGET_MS = 20.0
 
@@ -45,6 +45,14 @@ def test_a_source_without_input_is_asked_less_and_less_often() -> None:
     assert delays[-1] == delays[-2] == 50
     assert sum(delays[: delays.index(50)]) == 1120  # after so long without input it is asked every 50 ms only
     assert next_poll_ms(4, 3) == 3
+
+
+def test_a_followed_split_without_input_is_polled_ten_times_a_second_after_five_seconds() -> None:
+    waited, delay = 0, 0
+    while (delay := next_poll_ms(delay, LONGEST_POLL_MS)) < 100:
+        waited += delay
+    assert 4500 < waited < 5500
+    assert next_poll_ms(delay, LONGEST_POLL_MS) == 100
 
 
 def test_what_open_slices_read_in_a_tenth_of_a_second_is_no_backlog() -> None:
