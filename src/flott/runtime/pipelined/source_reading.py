@@ -1,18 +1,24 @@
-"""A round that a source subtask is reading, between two of its batches. Task side.
+"""The rounds that the sources of a task are reading, between two of their batches. Task side.
 
-    bounded slices   are read to their end, before anything else is done
-    open slices      are read in turn with everything else, until the driver ends the round (``EndRound``); when they
-                     have nothing, the round pauses: as long as the reader says, or ever longer
+bounded slices   are read to their end, before anything else is done
+open slices      are read in turn with everything else, until the driver ends the round (``EndRound``); when they
+                 have nothing, the round pauses: as long as the reader says, or ever longer
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum, auto
 
 from flott.datastream.connectors.base import Pause
-from flott.runtime.operators.source import SourceOperator
-from flott.runtime.pipelined.control import ReadRound
+from flott.graph.operator_ids import OperatorId
+from flott.runtime.clock import Clock
+from flott.runtime.epoch.report_sums import added_splits
+from flott.runtime.epoch.stage_task import StageTask
+from flott.runtime.epoch.subtask import Subtask
+from flott.runtime.operators.source import SourceOperator, SplitReport
+from flott.runtime.pipelined.control import EndRound, ReadRound
 
 #: What has no input is asked again after this time, then after twice as long, and so on up to the second; then ever a
 #: millisecond later, up to the poll interval. An idle job must cost next to nothing.
@@ -43,8 +49,9 @@ class ReadOutcome(Enum):
 class RoundReading:
     """The reading of one round."""
 
-    def __init__(self, order: ReadRound, head: SourceOperator):
+    def __init__(self, order: ReadRound, subtask: Subtask, head: SourceOperator):
         self.order = order
+        self.subtask = subtask
         self.head = head
         self.resume_at: float | None = None  #: when it goes on, by the monotonic clock; None: at once
         self._is_told = False  #: the driver knows that open slices have brought something
@@ -89,3 +96,92 @@ class RoundReading:
 
 
 _END = object()
+
+
+class TaskSources:
+    """The sources of one task: the rounds that they are reading, and what they have read since the last checkpoint."""
+
+    def __init__(self, task: StageTask, clock: Clock):
+        self._task = task
+        self._clock = clock
+        self._heads = {
+            subtask.vertex.head.id: (subtask, head)
+            for subtask in task.subtasks
+            if isinstance(head := subtask.operators[0], SourceOperator)
+        }
+        self._rounds: dict[OperatorId, RoundReading] = {}  #: being read, in the order in which they take turns
+        self._ended: dict[OperatorId, int] = {}  #: the last round of each source that the driver has ended
+        self._read: dict[OperatorId, dict[str, SplitReport]] = {}
+        self.begin()
+
+    def __bool__(self) -> bool:
+        return bool(self._heads)
+
+    def begin(self) -> None:
+        """Begin to count what is read: a checkpoint was taken."""
+        self._read = {source: {} for source in self._heads}
+
+    def open_round(self, order: ReadRound) -> RoundReading:
+        """Begin a round."""
+        subtask, head = self._heads[order.source]
+        self._task.turn_to(subtask)
+        reading = self._rounds[order.source] = RoundReading(order, subtask, head)
+        if self._ended.get(order.source, 0) >= order.round:
+            reading.end()
+        return reading
+
+    def end_round(self, command: EndRound) -> None:
+        """End the open slices of a round where they are, or as soon as it is begun."""
+        self._ended[command.source] = command.round
+        reading = self._rounds.get(command.source)
+        if reading is not None and reading.order.round <= command.round:
+            reading.end()
+
+    def ready_round(self) -> RoundReading | None:
+        """Return a round that can go on: one with bounded slices if there is one, otherwise each in its turn."""
+        if not self._rounds:
+            return None
+        now = self._clock.monotonic()
+        following = None
+        for reading in self._rounds.values():
+            if not reading.is_following:
+                return reading
+            if following is None and reading.is_ready(now):
+                following = reading
+        return following
+
+    @property
+    def only_follow(self) -> bool:
+        """Return whether no round has bounded slices left."""
+        return all(reading.is_following for reading in self._rounds.values())
+
+    @property
+    def resume_at(self) -> float | None:
+        """Return when a split that is followed may have something, by the monotonic clock."""
+        return min((at for reading in self._rounds.values() if (at := reading.resume_at) is not None), default=None)
+
+    def read_on(self, reading: RoundReading) -> ReadOutcome:
+        """Read the next batch of a round. The others come first then."""
+        source = reading.order.source
+        self._task.turn_to(reading.subtask)
+        self._rounds[source] = self._rounds.pop(source)
+        outcome = reading.read_on(self._clock.monotonic())
+        if outcome is ReadOutcome.ENDED:
+            del self._rounds[source]
+            self._read[source] = added_splits(self._read[source], reading.head.reports)
+        return outcome
+
+    @contextmanager
+    def reporting_all_rounds(self) -> Iterator[None]:
+        """Let sources report what they have read in all rounds since the last checkpoint.
+
+        Otherwise they report the last round, by which event time advances.
+        """
+        last_rounds = {source: head.reports for source, (_, head) in self._heads.items()}
+        for source, (_, head) in self._heads.items():
+            head.reports = self._read[source]
+        try:
+            yield
+        finally:
+            for source, (_, head) in self._heads.items():
+                head.reports = last_rounds[source]

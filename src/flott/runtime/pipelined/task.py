@@ -26,16 +26,13 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from flott.common._ids import EpochId, SubtaskIndex
-from flott.errors import StorageError
 from flott.graph.operator_ids import OperatorId
 from flott.metrics import _engine_metrics as table
 from flott.runtime.checkpoint import paths
 from flott.runtime.clock import Clock
 from flott.runtime.epoch.channel_reading import saved_rows
-from flott.runtime.epoch.failure import card_of
 from flott.runtime.epoch.plan import EpochPlan
 from flott.runtime.epoch.report import CheckpointTimes, SubtaskReport, TaskPlace
-from flott.runtime.epoch.report_sums import added_splits
 from flott.runtime.epoch.stage_task import StageTask
 from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.epoch.task_steps import (
@@ -49,16 +46,13 @@ from flott.runtime.epoch.task_steps import (
     time_rows,
 )
 from flott.runtime.epoch.wire import DATA, MARKER, decode_batch
-from flott.runtime.managed_state.files.channel_file import ChannelFile
 from flott.runtime.managed_state.files.file_sequence import FileSequence
 from flott.runtime.operators.batch import Emit
 from flott.runtime.operators.operator import Operator
 from flott.runtime.operators.sink import SinkOperator
-from flott.runtime.operators.source import SourceOperator, SplitReport
 from flott.runtime.pipelined.barrier_alignment import Reaction
+from flott.runtime.pipelined.checkpoint_saving import CheckpointSaving
 from flott.runtime.pipelined.control import (
-    CheckpointDeclined,
-    CheckpointSaved,
     EndRound,
     InputFound,
     OutputFound,
@@ -70,7 +64,7 @@ from flott.runtime.pipelined.input_channels import InputChannel, InputChannels, 
 from flott.runtime.pipelined.latency_tracking import LatencyRules, LatencyTracking
 from flott.runtime.pipelined.links import Links, OutputChannels
 from flott.runtime.pipelined.messages import Barrier, Buffer, EventTimes, LatencyMarker, Overtaking, TaskAddress
-from flott.runtime.pipelined.source_reading import ReadOutcome, RoundReading
+from flott.runtime.pipelined.source_reading import ReadOutcome, RoundReading, TaskSources
 from flott.runtime.pipelined.task_load import TaskLoad
 from flott.runtime.pipelined.task_time import TaskTime
 from flott.runtime.pipelined.unreported import Unreported
@@ -78,9 +72,6 @@ from flott.runtime.storage import Storage
 
 #: Where event time follows the clock, it advances after this time without input.
 CLOCK_EVERY_MS = 100
-#: A busy task works so many times as long as the last step of saving took before it takes the next one: records that
-#: arrive while a checkpoint is being saved must not queue up behind it.
-WORK_PER_STEP = 3.0
 #: A busy task settles after this time if neither a buffer timeout nor an interval for watermarks says so.
 DEFAULT_SETTLING_MS = 200
 
@@ -135,7 +126,6 @@ class PipelinedTask:
         self._report = report
         self._rules = rules
         self._place = place
-        self._writer = writer
         self.time = TaskTime(clock.monotonic())
         self.load = TaskLoad(task, self.time)
         self.is_over = False  #: the final checkpoint was taken
@@ -143,11 +133,7 @@ class PipelinedTask:
         self._scope.pass_time = self._pass_time
         self._scope.watermark_interval_ms = rules.watermark_interval_ms
         self._takes = self._inputs_of_edges()
-        self._heads = {
-            subtask.vertex.head.id: subtask
-            for subtask in task.subtasks
-            if isinstance(subtask.operators[0], SourceOperator)
-        }
+        self._sources = TaskSources(task, clock)
         self._waits_for_commits = any(
             isinstance(operator, SinkOperator) and operator.waits_for_commits
             for subtask in task.subtasks
@@ -157,18 +143,14 @@ class PipelinedTask:
         self._uncommitted: EpochId | None = None
         self._latency = LatencyTracking(task, rules.latency) if rules.latency.interval_ms else None
         self._follows_clock = any(op.follows_clock for subtask in task.subtasks for op in subtask.operators)
-        self._rounds: dict[OperatorId, RoundReading] = {}  #: being read
-        self._ended_rounds: dict[OperatorId, int] = {}  #: the last round of each source that the driver has ended
         self._is_readers_turn = True  #: open slices are read in turn with everything else
-        self._read: dict[OperatorId, dict[str, SplitReport]] = {ident: {} for ident in self._heads}
         #: The event time that was sent last.
         self._told: dict[TaskAddress, tuple[tuple[int, int, bool, bool], ...]] = {}
         self._unsettled = False  #: whether records were processed since ``settle``
         self._settled_ms = 0
         self._is_news_known = False  #: the driver knows, or will know, that this epoch has something to save
         self._wakeup_ms: int | None = None
-        self._unreported: Unreported | None = None  #: the last checkpoint, until it is reported
-        self._save_at = 0.0  #: when a busy task may take the next step of saving, by the monotonic clock
+        self.saving = CheckpointSaving(task, address, outputs, clock, report, place, writer)
         self._began_ms = 0
         self._barrier_at: tuple[int, float] | None = None  #: when the first barrier came, by the clock and monotonic
         self._barrier_of: EpochId | None = None  #: the checkpoint of that barrier
@@ -204,7 +186,7 @@ class PipelinedTask:
         scope.origin = None
         self._began_ms = self._settled_ms = scope.now_ms
         begin(self.task)
-        self._read = {ident: {} for ident in self._heads}
+        self._sources.begin()
         for channel in self.inputs.channels.values():
             channel.bytes_received.clear()
         self._unsettled = True  # timers may have fired
@@ -228,13 +210,17 @@ class PipelinedTask:
     @property
     def has_work(self) -> bool:
         """Return whether ``step`` would do something, if its output were taken."""
-        return self._has_input or (self._unreported is not None and not self._unreported.is_saved)
+        return self._has_input or self.saving.has_work
 
     @property
     def _has_input(self) -> bool:
         if self._uncommitted is not None:
             return False
-        return self._unsettled or self._ready_round() is not None or self.inputs.has_work or self._is_awake()
+        return self._unsettled or self._sources.ready_round() is not None or self.inputs.has_work or self._is_awake()
+
+    def _is_busy(self) -> bool:
+        """Return whether it can process input: records must not wait behind other work."""
+        return self._has_input and not self.outputs.is_blocked
 
     @property
     def is_blocked(self) -> bool:
@@ -255,14 +241,14 @@ class PipelinedTask:
         """Return when a source that is followed may have something, by the monotonic clock."""
         if self._uncommitted is not None or self.outputs.is_blocked:
             return None
-        return min((at for found in self._rounds.values() if (at := found.resume_at) is not None), default=None)
+        return self._sources.resume_at
 
     def _is_awake(self) -> bool:
         return self._wakeup_ms is not None and self._wakeup_ms <= self._clock.now_ms()
 
     def step(self) -> bool:
         """Do one piece of work; return whether there was any."""
-        is_saving = self._unreported is not None and self._save_on(self._unreported)
+        is_saving = self.saving.unreported is not None and self.saving.step(self._is_busy)
         if self.inputs.alignment.is_due:  # whether or not its output is taken
             self._turn_clocks()
             self._note_barrier()
@@ -274,7 +260,7 @@ class PipelinedTask:
         scope = self._scope
         self._turn_clocks()
         made_markers = self._latency is not None and self._make_markers(self._latency)
-        reading = self._ready_round()
+        reading = self._sources.ready_round()
         if reading is not None and (self._is_readers_turn or not reading.is_following):
             if not self._read_on(reading) and not self.inputs.has_work:
                 return is_saving or made_markers
@@ -294,7 +280,7 @@ class PipelinedTask:
             return is_saving or made_markers
         self._send()
         if self._unsettled and scope.now_ms - self._settled_ms >= self._rules.settles_after_ms:
-            if all(found.is_following for found in self._rounds.values()):
+            if self._sources.only_follow:
                 self.settle()
             elif self._rules.buffer_timeout_ms is not None:
                 self._flush()  # in the middle of bounded slices it is not known how far event time has come
@@ -304,7 +290,7 @@ class PipelinedTask:
     def _is_hurried(self) -> bool:
         """Return whether a round stands before the barrier of an unaligned checkpoint: it is read whatever follows."""
         unaligned = self.inputs.alignment.unaligned
-        if not self._heads:
+        if not self._sources:
             return False
         return unaligned >= self._scope.epoch and unaligned > self.inputs.alignment.given_up
 
@@ -358,60 +344,32 @@ class PipelinedTask:
         if isinstance(wanted, Barrier):
             self._on_barrier(source.source, wanted)
             return
-        subtask = self._heads[source.source]
-        head = subtask.operators[0]
-        assert isinstance(head, SourceOperator)
-        self.task.turn_to(subtask)
-        reading = self._rounds[source.source] = RoundReading(wanted, head)
-        if self._ended_rounds.get(source.source, 0) >= wanted.round:
-            reading.end()
-        self._read_on(reading)
+        self._read_on(self._sources.open_round(wanted))
 
     def end_round(self, command: EndRound) -> None:
         """End the open slices of a round where they are, or as soon as it is begun."""
-        self._ended_rounds[command.source] = command.round
-        reading = self._rounds.get(command.source)
-        if reading is not None and reading.order.round <= command.round:
-            reading.end()
-
-    def _ready_round(self) -> RoundReading | None:
-        """Return a round that can go on: one with bounded slices if there is one, otherwise each in its turn."""
-        if not self._rounds:
-            return None
-        now = self._clock.monotonic()
-        following = None
-        for reading in self._rounds.values():
-            if not reading.is_following:
-                return reading
-            if following is None and reading.is_ready(now):
-                following = reading
-        return following
+        self._sources.end_round(command)
 
     def _read_on(self, reading: RoundReading) -> bool:
         """Read the next batch of a source; at the end of a round, advance event time and tell the driver.
 
         Return whether anything came of it.
         """
-        source = reading.order.source
-        subtask = self._heads[source]
-        self.task.turn_to(subtask)
         self._is_readers_turn = False
-        self._rounds[source] = self._rounds.pop(source)  # the others come first now
-        progress = reading.read_on(self._clock.monotonic())
-        if progress is ReadOutcome.READ:
+        source, order = reading.order.source, reading.order
+        outcome = self._sources.read_on(reading)
+        if outcome is ReadOutcome.READ:
             self._unsettled = self._is_news_known = True
             if reading.has_news():
-                self._report(InputFound(source, reading.order.round))
-        elif progress is ReadOutcome.PAUSED:
+                self._report(InputFound(source, order.round))
+        elif outcome is ReadOutcome.PAUSED:
             if not self._unsettled:
                 return False
             self.settle()  # a source that has nothing at present is the time for it, however short the pause is
         else:
-            del self._rounds[source]
             splits = dict(reading.head.reports)
-            self._read[source] = added_splits(self._read[source], splits)
             self.settle()
-            self._report(RoundRead(source, subtask.index, reading.order.round, splits))
+            self._report(RoundRead(source, reading.subtask.index, order.round, splits))
         return True
 
     # --- event time --------------------------------------------------------------------------------------------------
@@ -482,21 +440,16 @@ class PipelinedTask:
 
     def overtake(self, checkpoint: EpochId) -> None:
         """Let the barriers of a checkpoint overtake buffers: those that come, and those that wait to leave."""
-        if self._unreported is not None and self._unreported.checkpoint == checkpoint:
-            self._unreported.overtake(self.outputs)
-        else:
+        if not self.saving.overtake(checkpoint):
             self.inputs.become_unaligned(checkpoint)
 
     def give_up(self, checkpoint: EpochId) -> None:
         """Wait for nothing more of a checkpoint that the driver has given up."""
         self.inputs.give_up(checkpoint)
-        if self._unreported is not None and self._unreported.checkpoint <= checkpoint:
-            self._unreported.is_given_up = True
+        self.saving.give_up(checkpoint)
 
     def _checkpoint(self, barrier: Barrier) -> None:
-        if self._unreported is not None:  # the driver has given it up; that word is still on its way
-            self._unreported.is_given_up = True
-            self._report_checkpoint(self._unreported)
+        self.saving.abandon()
         assert self._barrier_at is not None
         (barrier_ms, came), self._barrier_at = self._barrier_at, None
         aligned = self._clock.monotonic()
@@ -505,10 +458,10 @@ class PipelinedTask:
         self.settle()
         overtaken = self.outputs.send_barrier(barrier)
         aside = FilesAside()
-        saving = self._save(aside)
-        reports = self._reports(saving)
+        changed = self._save(aside)
+        reports = self._reports(changed)
         if barrier.final:
-            for one in saving:
+            for one in changed:
                 one.steps.finish()
             self.task.close()
             self.is_over = True
@@ -522,74 +475,12 @@ class PipelinedTask:
             self._uncommitted = barrier.checkpoint if self._waits_for_commits else None
         taken = self._clock.monotonic()
         times = CheckpointTimes(barrier_ms, (aligned - came) * 1000, (taken - aligned) * 1000)
-        unreported = Unreported(barrier, saving, reports, times, taken, aside, name, recording, overtaken)
-        self._unreported = unreported
-        if unreported.is_complete(self.outputs):
-            self._report_checkpoint(unreported)
-
-    def _save_on(self, unreported: Unreported) -> bool:
-        """Take a step of saving what was taken aside, if it is time, and report it after the last.
-
-        Return whether it did anything.
-        """
-        unreported.recording.encode()
-        at_work = next((one for one in unreported.saving if not one.steps.is_done), None)
-        if at_work is not None:
-            before = self._clock.monotonic()
-            if before < self._save_at and self._has_input and not self.outputs.is_blocked:
-                return False
-            self.task.turn_to(at_work.subtask)
-            at_work.steps.step()
-            after = self._clock.monotonic()
-            self._save_at = after + WORK_PER_STEP * (after - before)
-        if not unreported.is_complete(self.outputs):
-            return at_work is not None
-        self._report_checkpoint(unreported)
-        return True
-
-    def _report_checkpoint(self, unreported: Unreported) -> None:
-        """Hand the files over to be written; the checkpoint is reported when they are durable."""
-        self._unreported = None
-        found = []
-        for one, report in zip(unreported.saving, unreported.reports, strict=True):
-            self.task.turn_to(one.subtask)
-            found.append(replace(report, operators=one.steps.finish()))
-        channels = unreported.save_channels(self.address, self.task.image)
-
-        def acknowledge(error: StorageError | None) -> None:
-            reports = unreported.reports_at(found, self._clock.monotonic(), channels)
-            if error is None:
-                self._report(CheckpointSaved(unreported.checkpoint, reports, channels))
-            else:
-                self._decline(unreported.checkpoint, reports, channels, error)
-
-        self._writer.write(unreported.aside, self.task.image.storage, acknowledge)
-
-    def _decline(
-        self,
-        checkpoint: EpochId,
-        reports: tuple[SubtaskReport, ...],
-        channels: ChannelFile | None,
-        error: StorageError,
-    ) -> None:
-        """Report why a checkpoint could not be written."""
-        subtask = self.task.subtasks[0]
-        card = card_of(error, subtask.vertex.name, subtask.index, self._scope)
-        card = replace(card, epoch=checkpoint, host=self._place.host, executor=self._place.executor)
-        self._report(CheckpointDeclined(checkpoint, reports, card, channels))
+        self.saving.begin(Unreported(barrier, changed, reports, times, taken, aside, name, recording, overtaken))
 
     def _save(self, aside: FilesAside) -> list[SavingSubtask]:
         """Take the state aside. Sources report what they have read in all rounds since the last checkpoint."""
-        heads = {source: self._heads[source].operators[0] for source in self._read}
-        last_rounds = {}
-        for source, head in heads.items():
-            assert isinstance(head, SourceOperator)
-            last_rounds[source], head.reports = head.reports, self._read[source]
-        saving = begin_saving(self.task, self._scope.attempt_id, cast(Storage, aside))
-        for source, head in heads.items():
-            assert isinstance(head, SourceOperator)
-            head.reports = last_rounds[source]  # event time advances by the last round
-        return saving
+        with self._sources.reporting_all_rounds():
+            return begin_saving(self.task, self._scope.attempt_id, cast(Storage, aside))
 
     def _reports(self, saving: list[SavingSubtask]) -> tuple[SubtaskReport, ...]:
         busy, back_pressured, idle = self.time.read(self._clock.monotonic())
@@ -637,4 +528,3 @@ class PipelinedTask:
 def with_replaced(files: FileSequence, before: FileSequence, after: FileSequence) -> FileSequence:
     """Return a sequence with another beginning, if it begins as expected."""
     return (*after, *files[len(before) :]) if files[: len(before)] == before else files
-

@@ -31,6 +31,7 @@ from flott.datastream.functions import AggregateFunction, ProcessFunction
 from flott.datastream.window import TumblingEventTimeWindows
 from flott.graph.operator_ids import OperatorId
 from flott.runtime.clock import SystemClock
+from flott.runtime.epoch.subtask import Subtask
 from flott.runtime.operators.source import SourceAssignment, SourceOperator
 from flott.runtime.pipelined.control import Command, EndRound, ReadRound
 from flott.runtime.pipelined.local_pipeline import LocalPipeline
@@ -328,7 +329,8 @@ class Head:
 
 
 def reading_of(*news: Pause | None) -> RoundReading:
-    return RoundReading(ReadRound(OperatorId("s"), 1, SourceAssignment()), cast(SourceOperator, Head(*news)))
+    order = ReadRound(OperatorId("s"), 1, SourceAssignment())
+    return RoundReading(order, cast(Subtask, None), cast(SourceOperator, Head(*news)))
 
 
 def test_a_reading_pauses_as_long_as_the_reader_says_or_longer_and_longer() -> None:

@@ -60,7 +60,7 @@ class Stalled(LocalPipeline):
             while slot.work_in_stage(0):
                 worked = True
             last = slot.tasks.get(TaskAddress(LAST_STAGE, slot.partition))
-            if last is not None and (last.inputs.alignment.is_due or last._unreported is not None):
+            if last is not None and (last.inputs.alignment.is_due or last.saving.unreported is not None):
                 worked |= slot.work_in_stage(LAST_STAGE)
             for task in slot.tasks.values():
                 waiting = [len(channel.queue) for channel in task.inputs.channels.values()]
