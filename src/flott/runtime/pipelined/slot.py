@@ -6,7 +6,6 @@ of it is produced. A slot whose tasks have nothing to do returns to its caller, 
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -45,8 +44,6 @@ from flott.runtime.pipelined.task import PipelinedTask, TaskRules
 
 #: Log lines are sent to the driver after this time at the latest.
 LOG_EVERY_S = 1.0
-#: The garbage collector examines new objects after so many pieces of work.
-COLLECT_EVERY = 4096
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,6 @@ class TaskSlot:
         self.log = TaskCapture(settings.image.settings.logs)  #: a loop that runs this slot only stays in it
         self._logged_at = clock.monotonic()
         self._at_work: Subtask | None = None
-        self._steps = 0
         self.tasks: dict[TaskAddress, PipelinedTask] = {}
         self._downstream_first: Sequence[PipelinedTask] = ()
         self.has_failed = False
@@ -228,10 +224,6 @@ class TaskSlot:
                 task.time.busy += clock() - before
         if blocked:
             self.waited(clock() - began, blocked)
-        if worked:
-            self._steps += 1
-            if self._steps % COLLECT_EVERY == 0:
-                gc.collect(1)
         self._send_log()
         return worked
 

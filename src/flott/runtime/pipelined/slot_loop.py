@@ -20,6 +20,7 @@ from flott.runtime.pipelined import frames
 from flott.runtime.pipelined.connection import FrameConnection, SharedFrameConnection
 from flott.runtime.pipelined.control import SlotAlive, SlotEvent, SlotLost
 from flott.runtime.pipelined.file_writing import BackgroundWriter
+from flott.runtime.pipelined.garbage import GarbageCollection, garbage_collection
 from flott.runtime.pipelined.messages import Channel, Message
 from flott.runtime.pipelined.slot import SlotSettings, TaskSlot
 from flott.runtime.pipelined.slot_watchdog import SlotWatchdog
@@ -99,10 +100,10 @@ class SlotLoop:
     def run(self) -> None:
         """Run to the end."""
         slot = self.slot
-        with slot.log:  # also of what threads of the program say while the tasks wait
-            self._run(slot)
+        with slot.log, garbage_collection() as garbage:  # the log is also of what threads say while the tasks wait
+            self._run(slot, garbage)
 
-    def _run(self, slot: TaskSlot) -> None:
+    def _run(self, slot: TaskSlot, garbage: GarbageCollection) -> None:
         watchdog = SlotWatchdog(slot, self._pulse, self._tell, self._clock)
         try:
             slot.open()
@@ -112,9 +113,14 @@ class SlotLoop:
                 self._watched[connection] = selectors.EVENT_READ
             self._selector.register(self._writer.socket, selectors.EVENT_READ, None)
             slot.start()
+            garbage.spare_present()
             while not (slot.is_ended or self._is_ending):
                 self._passes += 1
-                self._communicate(0.0 if slot.work() else self._patience())
+                if slot.work():
+                    garbage.after_work()
+                    self._communicate(0.0)
+                else:
+                    self._communicate(self._patience())
         finally:
             self._is_ending = True
             watchdog.close()
