@@ -52,8 +52,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return ByGroup(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
+#: Modules with few tests that take long: they come next after the largest groups, not last beside an idle process.
+LONGEST = ("tests/spark/test_soak.py", "tests/spark/test_placement.py", "tests/spark/cluster/test_recovery.py")
+
+
 class ByGroup(LoadScopeScheduling):
     """Gives a whole group to a process; the largest groups first."""
+
+    def schedule(self) -> None:
+        super().schedule()
+        for group in reversed(LONGEST):
+            if group in self.workqueue:
+                self.workqueue.move_to_end(group, last=False)
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid.partition("::")[0])

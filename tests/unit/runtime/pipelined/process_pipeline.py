@@ -16,7 +16,7 @@ from flott.runtime.epoch.report import TaskPlace
 from flott.runtime.epoch.runner import StateCompactor
 from flott.runtime.pipelined.channels import find_channels, slots_of
 from flott.runtime.pipelined.connection import Listener, SlotEndpoint
-from flott.runtime.pipelined.control import Command, EndTasks, SlotEvent, SubtaskLoad, TaskWait
+from flott.runtime.pipelined.control import Command, EndTasks, SlotEvent, SlotLost, SubtaskLoad, TaskWait
 from flott.runtime.pipelined.control_server import ControlServer
 from flott.runtime.pipelined.meeting import meet
 from flott.runtime.pipelined.runner import PipelineStart
@@ -47,6 +47,7 @@ class ProcessPipeline:
         self._tcp = tcp
         self._server: ControlServer | None = None
         self.processes: list[int] = []
+        self._reaped: set[int] = set()  #: those whose end was noticed
 
     @property
     def compactor(self) -> StateCompactor:
@@ -99,7 +100,19 @@ class ProcessPipeline:
 
     def events(self) -> list[SlotEvent]:
         assert self._server is not None
+        self._notice_deaths(self._server)
         return self._server.take_events()
+
+    def _notice_deaths(self, server: ControlServer) -> None:
+        """Tell the driver which processes have died, as Spark does: some have no connection yet that could end."""
+        for slot, process in enumerate(self.processes):
+            if process in self._reaped:
+                continue
+            ended, status = os.waitpid(process, os.WNOHANG)
+            if ended:
+                self._reaped.add(process)
+                if status:
+                    server.add(SlotLost(f"The process of slot {slot} has died."))
 
     def waits(self) -> tuple[TaskWait, ...]:
         return () if self._server is None else self._server.waits()
@@ -122,8 +135,9 @@ class ProcessPipeline:
         self._server.close()
         self._server = None
         for process in self.processes:
-            _end(process)
-        self.processes = []
+            if process not in self._reaped:
+                _end(process)
+        self.processes, self._reaped = [], set()
 
     def close(self) -> None:
         self.stop()

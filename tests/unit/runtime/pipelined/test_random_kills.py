@@ -9,6 +9,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -50,7 +51,8 @@ class KillingPipeline(ProcessPipeline):
         if self._looks == 0 and self._left:
             self._left -= 1
             self.killed += 1
-            os.kill(self._random.choice(self.processes), signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it is the one that was killed before, and the job is about to restart
+                os.kill(self._random.choice(self.processes), signal.SIGKILL)
         return super().events()
 
 
@@ -78,6 +80,7 @@ class Job:
     options: dict[str, str] = field(default_factory=dict)
     settings: TaskSettings = field(default_factory=TaskSettings)
     interval: str = "10 ms"
+    records: int = RECORDS
 
     def run(self, pipeline: ProcessPipeline, on_step: Callable[[str, int], None] | None = None) -> Incarnation:
         out = self.folder / "out"
@@ -87,14 +90,15 @@ class Job:
             flott__epoch__max_records="300", restart_strategy__type="fixed-delay",
             restart_strategy__fixed_delay__delay="1 ms", restart_strategy__fixed_delay__attempts="1000", **self.options,
         )  # fmt: skip
-        numbers = env.from_source(NumberSequenceSource(0, RECORDS - 1), WatermarkStrategy.no_watermarks(), "numbers")
+        sequence = NumberSequenceSource(0, self.records - 1)
+        numbers = env.from_source(sequence, WatermarkStrategy.no_watermarks(), "numbers")
         numbered = numbers.key_by(lambda n: n % KEYS).process(Numbered(self.folder / "died", None, None))
         numbered.uid("numbered").sink_to(FolderSink(str(out)))
         life = live(
             env, self.folder / "job", clock=SystemClock(), pipeline=pipeline, settings=self.settings, on_step=on_step
         )
         assert life.status is JobStatus.FINISHED, life.failure
-        expected = Counter((key, n + 1) for key in range(KEYS) for n in range(len(range(key, RECORDS, KEYS))))
+        expected = Counter((key, n + 1) for key in range(KEYS) for n in range(len(range(key, self.records, KEYS))))
         assert committed(out) == expected
         return life
 
@@ -122,7 +126,8 @@ def test_subtasks_on_rocksdb_read_no_state_again_after_a_process_was_killed(
         if (step, epoch) == ("committed", 1):
             os.kill(pipeline.processes[1], signal.SIGKILL)
 
-    job = Job(tmp_path, settings=settings, interval="150 ms")
+    # So many that no machine is done with them before the first checkpoint, which ends the job then.
+    job = Job(tmp_path, settings=settings, interval="150 ms", records=10 * RECORDS)
     life = job.run(pipeline, kill)
     assert len(life.history.restarts) == 1
     assert life.history.epochs[-1].epoch > 1
