@@ -25,7 +25,7 @@ SECONDS = 20.0
 PAGES = 20
 CHANGES_PER_SECOND = 2
 #: The web UI pauses so long between two answers (PAUSE in main.js), and asks for series so often (live.js).
-PAUSE_SECONDS = 2.0
+PAUSE_SECONDS = 2.5
 SERIES_SECONDS = 5.0
 RARELY_SECONDS = 10.0
 RESULTS = Path(__file__).parent / "results" / "web.json"
@@ -65,10 +65,10 @@ def kinds(number: int) -> dict[str, list[tuple[str, float]]]:
             (f"{job}/flott/savepoints", PAUSE_SECONDS),
             (f"{job}/flott/timeline", SERIES_SECONDS),
         ],
-        "logs": [("/jobmanager/logs", PAUSE_SECONDS), (f"/jobmanager/log?{_TAIL}", PAUSE_SECONDS)],
+        "logs": [("/jobmanager/logs", RARELY_SECONDS), (f"/jobmanager/log?{_TAIL}", PAUSE_SECONDS)],
         "executor": [
-            (executor, PAUSE_SECONDS),
-            (f"{executor}/flott/subtasks", PAUSE_SECONDS),
+            (executor, SERIES_SECONDS),
+            (f"{executor}/flott/subtasks", SERIES_SECONDS),
             (f"{executor}/log?{_TAIL}", PAUSE_SECONDS),
         ],
         "configuration": [

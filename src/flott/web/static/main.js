@@ -12,7 +12,7 @@ import { LogInNeeded, RestError, Unreachable, logOut, session } from "./rest.js"
 import { find } from "./routes.js";
 import { applyTheme, nextTheme, theme } from "./theme.js";
 
-const PAUSE = 2000;
+const PAUSE = 2500;
 
 const NAVIGATION = [
   ["#/", "Overview"],

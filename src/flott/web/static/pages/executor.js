@@ -5,19 +5,21 @@
 import { jobAddress } from "../addresses.js";
 import { copy } from "../dialogs.js";
 import { h } from "../elements.js";
-import { bytes, count, duration, percent } from "../format.js";
+import { age, bytes, count, dateTime, duration, percent } from "../format.js";
+import { SERIES_STEP, rarely } from "../live.js";
 import { loadLog, logView } from "../log_view.js";
-import { arrows, badge, button, card, fact, facts, link, moment, table } from "../parts.js";
+import { arrows, badge, button, card, fact, facts, link, table } from "../parts.js";
 import { shareBar } from "../pictures/share_bar.js";
-import { get, part } from "../rest.js";
+import { get, now, part } from "../rest.js";
 
 export default { title: (context) => `Executor ${context.params.executor}`, load, view };
 
 async function load(context, signal) {
   const path = `/taskmanagers/${part(context.params.executor)}`;
+  const ask = (wanted) => get(wanted, { signal });
   const [executor, placed, log] = await Promise.all([
-    get(path, { signal }),
-    get(`${path}/flott/subtasks`, { signal }),
+    rarely(context.state, path, SERIES_STEP, ask), // Spark does not tell more often either
+    rarely(context.state, `${path}/flott/subtasks`, SERIES_STEP, ask),
     loadLog(context, signal, `${path}/log`),
   ]);
   return { executor, subtasks: placed.subtasks, log };
@@ -60,12 +62,12 @@ function view({ executor, subtasks, log }, context) {
     { class: "stack" },
     h("div", { class: "title" }, h("div", { class: "name" }, h("h1", null, `Executor ${executor.id}`), h("span", { class: "quiet id" }, executor.path)), link("All executors", "#/executors")),
     facts(
+      fact("Running for", age(now() - executor.startTime), `since ${dateTime(executor.startTime)}`),
       fact("Slots in use", `${count(executor.slotsNumber - executor.freeSlots)} of ${count(executor.slotsNumber)}`, "by a task that runs now"),
       fact("Tasks completed", count(executor.completedTasks), null),
       fact("Tasks failed", count(executor.failedTasks), null, executor.failedTasks > 0 ? "bad" : ""),
       fact("Cores", count(executor.hardware.cpuCores), null),
       spark.shuffleRead === null ? null : fact("Shuffle", `${bytes(spark.shuffleRead)} read`, `${bytes(spark.shuffleWritten)} written`),
-      fact("Started", moment(executor.startTime), null),
     ),
     card(
       "Memory",

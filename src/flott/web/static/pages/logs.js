@@ -4,6 +4,7 @@
 
 import { h } from "../elements.js";
 import { bytes } from "../format.js";
+import { rarely } from "../live.js";
 import { loadLog, logView } from "../log_view.js";
 import { card, cardWith, select } from "../parts.js";
 import { get, part } from "../rest.js";
@@ -13,7 +14,7 @@ export default { title: () => "Logs", load, view };
 async function load(context, signal) {
   const chosen = context.query.file || null;
   const [files, log] = await Promise.all([
-    get("/jobmanager/logs", { signal }),
+    rarely(context.state, "/jobmanager/logs", 10000, (list) => get(list, { signal })),
     loadLog(context, signal, chosen ? `/jobmanager/logs/${part(chosen)}` : "/jobmanager/log", { canFilter: !chosen }),
   ]);
   return { files: files.logs, log };
