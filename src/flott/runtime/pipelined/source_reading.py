@@ -1,8 +1,8 @@
 """The rounds that the sources of a task are reading, between two of their batches. Task side.
 
-bounded slices   are read to their end, before anything else is done
-open slices      are read in turn with everything else, until the driver ends the round (``EndRound``); when they
-                 have nothing, the round pauses: as long as the reader says, or ever longer
+    bounded slices   are read to their end, before anything else is done
+    open slices      are read in turn with everything else, until the driver ends the round (``EndRound``); when they
+                     have nothing, the round pauses: as long as the reader says, or ever longer
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ class TaskSources:
     def __init__(self, task: StageTask, clock: Clock):
         self._task = task
         self._clock = clock
-        self._heads = {
-            subtask.vertex.head.id: (subtask, head)
+        self._subtasks = {
+            subtask.vertex.head.id: subtask
             for subtask in task.subtasks
-            if isinstance(head := subtask.operators[0], SourceOperator)
+            if isinstance(subtask.operators[0], SourceOperator)
         }
         self._rounds: dict[OperatorId, RoundReading] = {}  #: being read, in the order in which they take turns
         self._ended: dict[OperatorId, int] = {}  #: the last round of each source that the driver has ended
@@ -115,17 +115,23 @@ class TaskSources:
         self.begin()
 
     def __bool__(self) -> bool:
-        return bool(self._heads)
+        return bool(self._subtasks)
+
+    def _head(self, source: OperatorId) -> SourceOperator:
+        """Return the operator. It is looked up each time, because a restore may replace it."""
+        head = self._subtasks[source].operators[0]
+        assert isinstance(head, SourceOperator)
+        return head
 
     def begin(self) -> None:
         """Begin to count what is read: a checkpoint was taken."""
-        self._read = {source: {} for source in self._heads}
+        self._read = {source: {} for source in self._subtasks}
 
     def open_round(self, order: ReadRound) -> RoundReading:
         """Begin a round."""
-        subtask, head = self._heads[order.source]
+        subtask = self._subtasks[order.source]
         self._task.turn_to(subtask)
-        reading = self._rounds[order.source] = RoundReading(order, subtask, head)
+        reading = self._rounds[order.source] = RoundReading(order, subtask, self._head(order.source))
         if self._ended.get(order.source, 0) >= order.round:
             reading.end()
         return reading
@@ -177,11 +183,12 @@ class TaskSources:
 
         Otherwise they report the last round, by which event time advances.
         """
-        last_rounds = {source: head.reports for source, (_, head) in self._heads.items()}
-        for source, (_, head) in self._heads.items():
+        heads = {source: self._head(source) for source in self._subtasks}
+        last_rounds = {source: head.reports for source, head in heads.items()}
+        for source, head in heads.items():
             head.reports = self._read[source]
         try:
             yield
         finally:
-            for source, (_, head) in self._heads.items():
+            for source, head in heads.items():
                 head.reports = last_rounds[source]
